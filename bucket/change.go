@@ -1,0 +1,35 @@
+package bucket
+
+import "github.com/sluice-go/sluice"
+
+// Adopt turns a state that was written under another limit into one of p.
+// The package comment says by which rules.
+func (p *Spec) Adopt(s *State, from *Spec, now int64) {
+	v := from.View(s, now)
+	from.commit(s, v)
+	a, b := from.Limit.Algorithm, p.Limit.Algorithm
+	if a == sluice.TokenBucket && b == a {
+		// The remainder is a fraction of the old period. As elapsed time it
+		// means the same to the new rate, less what is below a microsecond.
+		s.Time = v.Now - s.Rem/from.amount
+		s.Rem = 0
+		return
+	}
+	if a == b && from.period == p.period && from.Limit.Calendar == p.Limit.Calendar && from.Limit.Zone == p.Limit.Zone {
+		return // only the capacity changed
+	}
+	if a == sluice.Concurrency || b == sluice.Concurrency {
+		*s = State{Consumed: s.Consumed}
+		return
+	}
+	// What is held may be spent under either limit, so it counts as used; a
+	// late return of it will be ignored.
+	used := s.Used + v.Held
+	consumed := saturate(s.Consumed + v.Held)
+	*s = State{}
+	if used > 0 {
+		w := p.View(s, v.Now)
+		p.Take(s, w, used)
+	}
+	s.Consumed = consumed
+}

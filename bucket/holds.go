@@ -1,0 +1,90 @@
+package bucket
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/sluice-go/sluice"
+)
+
+// MaxHolds is how many holds one bucket may have at once.
+const MaxHolds = 256
+
+// Holdable reports whether tokens of this limit can be held in advance.
+func (p *Spec) Holdable() bool {
+	return p.Limit.Algorithm == sluice.TokenBucket || p.Limit.Algorithm == sluice.FixedWindow
+}
+
+// Recalled reports whether a take is waiting for held tokens at v, so that
+// none are granted.
+func (s *State) Recalled(v View) bool { return s.Ext != nil && s.Ext.Recalled > v.Now }
+
+// Grantable is how much of at most most, and not less than least, can be held
+// at v.
+func (p *Spec) Grantable(s *State, v View, least, most int64) int64 {
+	n := min(most, v.Available())
+	if !p.Holdable() || n <= 0 || n < least || s.Recalled(v) {
+		return 0
+	}
+	if s.Ext != nil && len(s.Ext.Holds) >= MaxHolds {
+		return 0
+	}
+	return n
+}
+
+// Hold moves amount from the bucket to a node. The hold ends with its fixed
+// window at the latest; its end is the answer.
+func (p *Spec) Hold(s *State, v View, h Hold) (expires int64) {
+	if p.Limit.Algorithm == sluice.FixedWindow {
+		h.Expires = min(h.Expires, v.End)
+	}
+	if s.Ext == nil {
+		s.Ext = &Ext{}
+	}
+	p.commit(s, v)
+	at := sort.Search(len(s.Ext.Holds), func(i int) bool { return s.Ext.Holds[i].Expires > h.Expires })
+	s.Ext.Holds = slices.Insert(s.Ext.Holds, at, h)
+	return h.Expires
+}
+
+// Return closes a hold of which spent was used; the rest is free again. An
+// expired or unknown hold is ignored: it already counts as spent.
+func (p *Spec) Return(s *State, v View, id sluice.HoldID, spent int64) bool {
+	if s.Ext == nil {
+		return false
+	}
+	p.commit(s, v)
+	i := slices.IndexFunc(s.Ext.Holds, func(h Hold) bool { return h.ID == id })
+	if i < 0 {
+		return false
+	}
+	spent = min(max(spent, 0), s.Ext.Holds[i].Amount)
+	s.Ext.Holds = slices.Delete(s.Ext.Holds, i, i+1)
+	s.Used += spent
+	s.Consumed = saturate(s.Consumed + spent)
+	return true
+}
+
+// Recall marks the bucket after a refusal of cost that would have passed if
+// nothing were held, and reports whether it was one. Nothing is granted until
+// the take could have passed.
+func (p *Spec) Recall(s *State, v View, cost int64) bool {
+	if v.Held == 0 || cost > v.Available()+v.Held {
+		return false
+	}
+	s.Ext.Recalled, s.Ext.RecallCost = v.Now+p.RetryIn(s, v, cost), cost
+	return true
+}
+
+// commitHolds drops the holds that have expired; v already counts them, but
+// for Consumed.
+func (p *Spec) commitHolds(s *State, v View) {
+	sameWindow := p.Limit.Algorithm != sluice.FixedWindow || s.Time == v.Time
+	s.Ext.Holds = slices.DeleteFunc(s.Ext.Holds, func(h Hold) bool {
+		gone := h.Expires <= v.Now || !sameWindow
+		if gone {
+			s.Consumed = saturate(s.Consumed + h.Amount)
+		}
+		return gone
+	})
+}

@@ -1,0 +1,149 @@
+package sluice
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Never is the RetryAfter of a cost that can never pass, because it is
+// greater than the limit's capacity.
+const Never = time.Duration(math.MaxInt64)
+
+// Source is who decided.
+type Source uint8
+
+const (
+	// FromStore decisions are exact.
+	FromStore Source = iota
+	// FromLease decisions spent tokens leased from the store in advance.
+	FromLease
+	// FromDenyCache decisions repeat a refusal that still stands.
+	FromDenyCache
+	// Degraded decisions used local quotas because the store is away.
+	Degraded
+	// Unknown decisions followed OnUnavailable after the store gave no
+	// answer; the take may or may not have been counted.
+	Unknown
+)
+
+func (s Source) String() string {
+	return name(s, "store", "lease", "deny cache", "degraded", "unknown")
+}
+
+// Result is what one demand's limit said. Amounts and times are as of after
+// the take.
+type Result struct {
+	// Fits says whether this limit alone had room for the cost.
+	Fits bool
+
+	// Consumed is what was taken from this bucket.
+	Consumed Tokens
+
+	// Remaining is what is left; negative is a debt.
+	Remaining Tokens
+
+	// RetryAfter is when this cost could pass if nobody else takes anything:
+	// 0 if it fits, or [Never].
+	RetryAfter time.Duration
+
+	// ResetAfter is when the bucket is full again if nobody takes anything.
+	ResetAfter time.Duration
+}
+
+// Decision is the answer to a take. Demands and Results go together by index.
+// A Decision can be used again: stores reuse the memory of its Results.
+type Decision struct {
+	Allowed bool
+
+	// Granted is the cost that was consumed by a take up to an amount; for
+	// other takes it is the first demand's cost, or 0 if refused.
+	Granted Tokens
+
+	// Delay is how long the caller must wait before acting; only takes with
+	// Within get one.
+	Delay time.Duration
+
+	// RetryAfter is when the whole take could pass: 0 if allowed, [Never],
+	// or the longest wait of the limits that refused.
+	RetryAfter time.Duration
+
+	// Decider is the index of the demand that decided: of those that
+	// refused, the one to wait longest for; else the one with the smallest
+	// share of its capacity left.
+	Decider int
+
+	Source   Source
+	Repeated bool   // an earlier take with this ID got this answer
+	ID       string // the request or lease id
+	Time     time.Time
+	Demands  []Demand
+	Results  []Result
+}
+
+// Deciding is the demand and the result that decided.
+func (d *Decision) Deciding() (Demand, Result) {
+	return d.Demands[d.Decider], d.Results[d.Decider]
+}
+
+// Err is nil if the take was allowed, and a [*RefusedError] if not.
+func (d *Decision) Err() error {
+	if d.Allowed {
+		return nil
+	}
+	demand, _ := d.Deciding()
+	return &RefusedError{Demand: demand, RetryAfter: d.RetryAfter, Source: d.Source}
+}
+
+// RefusedError is a refusal as an error: which limit, from where, and when
+// to try again.
+type RefusedError struct {
+	Demand     Demand
+	RetryAfter time.Duration
+	Source     Source
+}
+
+func (e *RefusedError) Error() string {
+	when := fmt.Sprintf("retry in %s", e.RetryAfter)
+	if e.RetryAfter == Never {
+		when = fmt.Sprintf("a cost of %s can never pass", e.Demand.Charge())
+	}
+	return fmt.Sprintf("refused by %s (%s, from %s): %s", e.Demand.Key, e.Demand.Limit, e.Demand.Level, when)
+}
+
+// Conclude derives the decision's summary from the results, which a store
+// has filled in for every demand. It is here so that all stores agree.
+func (d *Decision) Conclude() {
+	d.RetryAfter, d.Decider, d.Granted = 0, 0, 0
+	if d.Allowed {
+		d.Granted = d.Results[0].Consumed
+		for i := 1; i < len(d.Results); i++ {
+			if d.scarcer(i, d.Decider) {
+				d.Decider = i
+			}
+		}
+		return
+	}
+	d.Delay = 0
+	first := true
+	for i := range d.Results {
+		r := &d.Results[i]
+		if r.Fits || d.Demands[i].Shadow {
+			continue
+		}
+		if first || r.RetryAfter > d.RetryAfter {
+			d.RetryAfter, d.Decider, first = r.RetryAfter, i, false
+		}
+	}
+}
+
+// scarcer says whether bucket i has a smaller share of its capacity left
+// than bucket j. Shadow limits never decide.
+func (d *Decision) scarcer(i, j int) bool {
+	if d.Demands[i].Shadow != d.Demands[j].Shadow {
+		return d.Demands[j].Shadow
+	}
+	ri, rj := d.Results[i].Remaining, d.Results[j].Remaining
+	ci, cj := d.Demands[i].Limit.Capacity(), d.Demands[j].Limit.Capacity()
+	return float64(ri)*float64(cj) < float64(rj)*float64(ci)
+}

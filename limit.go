@@ -1,0 +1,181 @@
+package sluice
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// Algorithm is how a limit counts.
+type Algorithm uint8
+
+const (
+	// TokenBucket refills Amount per Period, evenly, up to Burst. The default.
+	TokenBucket Algorithm = iota
+	// SlidingWindow allows Amount in any window of length Period. It counts
+	// in [SubWindows] parts, the partly expired one in full.
+	SlidingWindow
+	// FixedWindow allows Amount in each window of length Period, aligned to
+	// the Unix epoch, or in each calendar unit. Around a boundary it lets
+	// pass twice the amount in a short time: that is what fixed windows mean.
+	FixedWindow
+	// Concurrency allows Amount in flight at once; it needs a lease.
+	Concurrency
+)
+
+// SubWindows is into how many parts a sliding window is divided. It refuses
+// nothing that an exact log over Period × (1 + 1/SubWindows) would allow.
+const SubWindows = 32
+
+func (a Algorithm) String() string {
+	switch a {
+	case TokenBucket:
+		return "token bucket"
+	case SlidingWindow:
+		return "sliding window"
+	case FixedWindow:
+		return "fixed window"
+	case Concurrency:
+		return "concurrency"
+	}
+	return fmt.Sprintf("algorithm %d", uint8(a))
+}
+
+// Calendar is a unit of the calendar that a fixed window can follow.
+type Calendar uint8
+
+const (
+	// NoCalendar leaves the window's length to Period.
+	NoCalendar Calendar = iota
+	// CalendarDay starts a window at each midnight of the zone.
+	CalendarDay
+	// CalendarMonth starts a window at midnight on the first of each month.
+	CalendarMonth
+)
+
+// Limit is the numbers of one limit. [Parse] reads one as people write it;
+// the zero Limit is not valid. Limits are values and can be compared.
+type Limit struct {
+	Algorithm Algorithm
+
+	// Amount comes back per Period, or may be used per window, or may be in
+	// flight at once.
+	Amount Tokens
+
+	// Period is what Amount is per: any whole number of microseconds. Not
+	// used by Concurrency and calendar windows.
+	Period time.Duration
+
+	// Burst is how many tokens a full bucket has. 0 means Amount. Only token
+	// buckets have one.
+	Burst Tokens
+
+	// Calendar and Zone make a fixed window follow the calendar of an IANA
+	// time zone.
+	Calendar Calendar
+	Zone     string
+}
+
+// Per is a token bucket of n whole tokens per period: Per(100, time.Minute).
+func Per(n int64, period time.Duration) Limit {
+	return Limit{Amount: whole(n), Period: period}
+}
+
+// WithBurst is l with room for n whole tokens.
+func (l Limit) WithBurst(n int64) Limit {
+	l.Burst = whole(n)
+	return l
+}
+
+// whole is n tokens; out of range it stays out of range, for Validate to say.
+func whole(n int64) Tokens {
+	if hi, lo := bits.Mul64(uint64(max(n, -n)), uint64(Token)); n < 0 || hi != 0 || lo > uint64(MaxTokens) {
+		return MaxTokens + 1
+	}
+	return Tokens(n) * Token
+}
+
+// Capacity is the most that can be taken at once: a greater cost never passes.
+func (l Limit) Capacity() Tokens {
+	if l.Algorithm == TokenBucket && l.Burst != 0 {
+		return l.Burst
+	}
+	return l.Amount
+}
+
+const (
+	maxPeriod      = 5 * 366 * 24 * time.Hour
+	maxConcurrency = 100_000 * Token
+	exact          = 1 << 53 // the range in which every store's integers are exact
+)
+
+// Validate says what is wrong with l, or nil.
+func (l Limit) Validate() error {
+	if l.Algorithm > Concurrency {
+		return fieldError("limit.algorithm", l.Algorithm, "must be token bucket, sliding window, fixed window or concurrency")
+	}
+	if l.Amount <= 0 || l.Amount > MaxTokens {
+		return fieldError("limit.amount", l.Amount, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+	}
+	if l.Burst < 0 || l.Burst > MaxTokens {
+		return fieldError("limit.burst", l.Burst, fmt.Sprintf("must be between 0 (the amount) and %s", MaxTokens))
+	}
+	if l.Burst != 0 && l.Algorithm != TokenBucket {
+		return fieldError("limit.burst", l.Burst, fmt.Sprintf("only a token bucket has a burst, not a %s", l.Algorithm))
+	}
+	if err := l.validateCalendar(); err != nil {
+		return err
+	}
+	if l.Algorithm == Concurrency || l.Calendar != NoCalendar {
+		if l.Period != 0 {
+			return fieldError("limit.period", l.Period, fmt.Sprintf("a %s with this setting has no period; leave it 0", l.Algorithm))
+		}
+		if l.Algorithm == Concurrency && (l.Amount > maxConcurrency || l.Amount%Token != 0) {
+			return fieldError("limit.amount", l.Amount, "concurrency must be a whole number of at most 100000")
+		}
+		return nil
+	}
+	if l.Period < time.Microsecond || l.Period > maxPeriod || l.Period%time.Microsecond != 0 {
+		return fieldError("limit.period", l.Period, "must be a whole number of microseconds, from 1µs to 5 years")
+	}
+	if amount, period := l.Rate(); l.Algorithm == TokenBucket {
+		if hi, lo := bits.Mul64(uint64(amount)+1, uint64(period)); hi != 0 || lo >= exact {
+			return fieldError("limit.amount", fmt.Sprintf("%s/%s", l.Amount, l.Period),
+				"cannot be kept exactly: choose a rounder amount or a shorter period")
+		}
+	}
+	return nil
+}
+
+func (l Limit) validateCalendar() error {
+	if l.Calendar > CalendarMonth {
+		return fieldError("limit.calendar", uint8(l.Calendar), "must be none, day or month")
+	}
+	if l.Calendar == NoCalendar {
+		if l.Zone != "" {
+			return fieldError("limit.zone", l.Zone, "a time zone goes with a calendar day or month")
+		}
+		return nil
+	}
+	if l.Algorithm != FixedWindow {
+		return fieldError("limit.calendar", l.Algorithm, "only a fixed window follows the calendar")
+	}
+	if _, err := Zone(l.Zone); err != nil {
+		return fieldError("limit.zone", l.Zone, "must be a time zone such as UTC or Europe/Madrid")
+	}
+	return nil
+}
+
+// Rate is the refill in lowest terms: amount in millitokens per period in
+// microseconds. It is meaningless for limits without a period.
+func (l Limit) Rate() (amount, period int64) {
+	amount, period = int64(l.Amount), l.Period.Microseconds()
+	a, b := amount, period
+	for b != 0 {
+		a, b = b, a%b
+	}
+	if a == 0 {
+		return amount, period
+	}
+	return amount / a, period / a
+}

@@ -1,0 +1,142 @@
+package sluice
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Limiter is the front of a [Store]: it checks what it is asked, keeps
+// waiting callers in line and tells the [Observer]. It is safe for concurrent
+// use. The package comment contrasts its verbs.
+type Limiter struct {
+	store    Store
+	observer Observer
+	lines    lines
+}
+
+// Option configures a [Limiter].
+type Option func(*Limiter)
+
+// WithObserver tells o of everything the limiter decides.
+func WithObserver(o Observer) Option { return func(l *Limiter) { l.observer = o } }
+
+// New is a limiter on a store. Closing the store stays the caller's business.
+func New(store Store, options ...Option) *Limiter {
+	l := &Limiter{store: store}
+	for _, o := range options {
+		o(l)
+	}
+	return l
+}
+
+// Take consumes all demands or none, at once.
+func (l *Limiter) Take(ctx context.Context, demands ...Demand) (Decision, error) {
+	var d Decision
+	err := l.Decide(ctx, &Take{Demands: demands}, &d)
+	return d, err
+}
+
+// TakeUpTo consumes as much of the cost as there is, in whole tokens, from
+// all demands alike: Decision.Granted. It refuses if that is nothing. All
+// demands need the same cost.
+func (l *Limiter) TakeUpTo(ctx context.Context, demands ...Demand) (Decision, error) {
+	var d Decision
+	err := l.Decide(ctx, &Take{Demands: demands, UpTo: true}, &d)
+	return d, err
+}
+
+// Peek answers what Take would, and consumes nothing.
+func (l *Limiter) Peek(ctx context.Context, demands ...Demand) (Decision, error) {
+	var d Decision
+	err := l.Decide(ctx, &Take{Demands: demands, Peek: true}, &d)
+	return d, err
+}
+
+// Decide answers any take into d, without allocating if d was used before.
+// It is what the shorter verbs call: use it for their options together, or
+// where every nanosecond counts. It fills in t.ID and t.Keep.
+func (l *Limiter) Decide(ctx context.Context, t *Take, d *Decision) error {
+	if err := t.normalize(); err != nil {
+		return err
+	}
+	if l.observer == nil {
+		return l.store.Take(ctx, t, d)
+	}
+	start := time.Now()
+	err := l.store.Take(ctx, t, d)
+	if !t.Peek {
+		l.observer.Decided(t, d, err, time.Since(start))
+		l.consumed(d, err)
+	}
+	return err
+}
+
+// Adjust consumes each demand's cost unconditionally, or refunds it where it
+// is negative. Buckets are filled at most; consuming may leave a debt, which
+// refill repays. A cost of 0 changes nothing. Concurrency limits are adjusted
+// by their lease alone.
+func (l *Limiter) Adjust(ctx context.Context, changes ...Demand) (Decision, error) {
+	var d Decision
+	if len(changes) == 0 || len(changes) > MaxDemands {
+		return d, fieldError("adjust.changes", len(changes), fmt.Sprintf("must be 1 to %d", MaxDemands))
+	}
+	for i := range changes {
+		c := &changes[i]
+		field := fmt.Sprintf("adjust.changes[%d]", i)
+		if c.Cost < -MaxTokens || c.Cost > MaxTokens {
+			return d, fieldError(field+".cost", c.Cost, "must be between -"+MaxTokens.String()+" and "+MaxTokens.String())
+		}
+		if c.Limit.Algorithm == Concurrency {
+			return d, fieldError(field+".limit", c.Limit, "a concurrency limit is adjusted by its lease")
+		}
+		if err := c.Key.validate(); err != nil {
+			return d, fmt.Errorf("%s.%w", field, err)
+		}
+		if slices.ContainsFunc(changes[:i], func(e Demand) bool { return e.Key == c.Key }) {
+			return d, fieldError(field+".key", c.Key, "names the same bucket twice")
+		}
+	}
+	err := l.store.Adjust(ctx, changes, &d)
+	l.consumed(&d, err)
+	l.lines.wake(&d)
+	return d, err
+}
+
+// Reset makes buckets as new. What nodes have leased in advance stays leased.
+func (l *Limiter) Reset(ctx context.Context, keys ...Key) error {
+	if len(keys) > MaxDemands {
+		return fieldError("reset.keys", len(keys), fmt.Sprintf("must be at most %d", MaxDemands))
+	}
+	for i := range keys {
+		if err := keys[i].validate(); err != nil {
+			return fmt.Errorf("reset.keys[%d]: %w", i, err)
+		}
+	}
+	if err := l.store.Reset(ctx, keys); err != nil {
+		return err
+	}
+	l.lines.wakeKeys(keys)
+	return nil
+}
+
+// List finds the buckets of an entity or a resource that are in use.
+func (l *Limiter) List(ctx context.Context, q Query) (Page, error) {
+	if err := q.Normalize(); err != nil {
+		return Page{}, err
+	}
+	return l.store.List(ctx, q)
+}
+
+// consumed tells the observer what d changed.
+func (l *Limiter) consumed(d *Decision, err error) {
+	if l.observer == nil || err != nil || d.Repeated {
+		return
+	}
+	for i := range d.Results {
+		if n := d.Results[i].Consumed; n != 0 {
+			l.observer.Consumed(d.Demands[i].Key, d.Demands[i].Limit, n)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Store keeps buckets and decides takes. Each call is atomic: it sees and
+// leaves every bucket it names in one state, whoever else is calling.
+//
+// An error says whether anything can have happened: it wraps [ErrUnknown] if
+// that is not known, and otherwise nothing has.
+//
+// Stores are given takes that [Limiter] has normalized. A store that cannot
+// do something answers [errors.ErrUnsupported] and leaves it out of its
+// [Capabilities].
+type Store interface {
+	// Take decides t and fills in d, reusing d.Results.
+	Take(ctx context.Context, t *Take, d *Decision) error
+
+	// Adjust consumes (or, with a negative cost, refunds) unconditionally.
+	// A refund fills a bucket at most; consumption may leave a debt of at
+	// most MaxTokens.
+	Adjust(ctx context.Context, changes []Demand, d *Decision) error
+
+	// Settle changes or closes a lease. See [Settlement].
+	Settle(ctx context.Context, s *Settlement, d *Decision) error
+
+	// Reset makes buckets as new: nothing used, no debt, nothing in flight.
+	// What other nodes hold stays held.
+	Reset(ctx context.Context, keys []Key) error
+
+	// Hold moves tokens out of buckets into the caller's hands, filling in
+	// one grant for each request. The requests are independent.
+	Hold(ctx context.Context, requests []HoldRequest, grants []Grant) error
+
+	// Return closes holds: what was spent is consumed, the rest goes back.
+	// Unknown and expired holds are ignored.
+	Return(ctx context.Context, returns []HoldReturn) error
+
+	// List finds buckets that are not full, in no particular order.
+	List(ctx context.Context, q Query) (Page, error)
+
+	Capabilities() Capabilities
+	Close() error
+}
+
+// Capabilities is what a store can do beyond taking tokens.
+type Capabilities uint8
+
+const (
+	// CanHold stores grant tokens in advance.
+	CanHold Capabilities = 1 << iota
+	// CanList stores find buckets by entity and by resource.
+	CanList
+	// CanLease stores keep leases and request ids.
+	CanLease
+	// CanWindow stores have sliding windows.
+	CanWindow
+)
+
+// Has reports whether all of want is there.
+func (c Capabilities) Has(want Capabilities) bool { return c&want == want }
+
+// Settlement changes a lease: its costs, its lifetime, or its end.
+type Settlement struct {
+	ID string
+
+	// Costs sets what the lease costs, in every bucket of that limit. What
+	// was taken too much is refunded, what is missing is consumed even if
+	// that leaves a debt. Limits not named keep their cost.
+	Costs []LimitCost
+
+	// Action says what becomes of the lease.
+	Action Action
+
+	// Keep is the new lifetime, from now; only for Renew.
+	Keep time.Duration
+}
+
+// LimitCost is a cost in the limit of that name.
+type LimitCost struct {
+	Limit string `json:"limit"`
+	Cost  Tokens `json:"cost"`
+}
+
+// Action is what a settlement does with the lease.
+type Action uint8
+
+const (
+	// Adjust keeps the lease open.
+	Adjust Action = iota
+	// Renew keeps it open for longer.
+	Renew
+	// Commit ends it: tokens stay spent, concurrency is freed. Committing a
+	// committed lease again changes nothing and is no error.
+	Commit
+	// Release ends it as if it had never been: everything is refunded.
+	// Releasing a released lease again changes nothing and is no error.
+	Release
+)
+
+func (a Action) String() string { return name(a, "adjust", "renew", "commit", "release") }
+
+func (s *Settlement) validate() error {
+	if s.ID == "" || len(s.ID) > MaxID {
+		return fieldError("lease.id", s.ID[:min(len(s.ID), 32)], "must be the id of a lease")
+	}
+	if s.Keep < 0 || s.Keep > MaxLease || (s.Action == Renew) != (s.Keep != 0) {
+		return fieldError("lease.keep", s.Keep, "must be above 0 and at most a week to renew, and 0 otherwise")
+	}
+	for _, c := range s.Costs {
+		if c.Cost < 0 || c.Cost > MaxTokens {
+			return fieldError("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+MaxTokens.String())
+		}
+	}
+	return nil
+}
+
+// HoldID names a hold: a number that is unique in the node that took it. A
+// node draws its own number at random each time it starts.
+type HoldID struct{ Node, Seq uint64 }
+
+// HoldRequest asks for tokens in advance. If Previous is set, that hold is
+// first closed as by [Store.Return], in the same step.
+type HoldRequest struct {
+	Key   Key
+	Limit Limit
+	ID    HoldID
+
+	// Min and Max bound the grant; less than Min is granted as nothing.
+	Min, Max Tokens
+
+	// TTL is how long the store keeps the hold. What is not returned by then
+	// counts as spent.
+	TTL time.Duration
+
+	Previous HoldID
+	Spent    Tokens // of Previous
+}
+
+// Grant is what a [HoldRequest] got.
+type Grant struct {
+	Amount    Tokens        // 0: nothing was granted
+	Remaining Tokens        // what is left in the bucket for everyone
+	Expires   time.Time     // in the store's time; never past the end of a fixed window
+	Now       time.Time     // the store's time
+	RetryIn   time.Duration // when Min could be granted, or Never
+	Recalled  bool          // nothing is granted now because a take waits for held tokens
+}
+
+// HoldReturn closes a hold of which Spent was used.
+type HoldReturn struct {
+	Key   Key
+	Limit Limit
+	ID    HoldID
+	Spent Tokens
+}
+
+// Query finds buckets. Empty fields match everything in the namespace.
+type Query struct {
+	Namespace string
+	Entity    string
+	Resource  string
+
+	Cursor string // "" starts; then Page.Next
+	Max    int    // buckets a page: 1 to 1000; 0 means 100
+}
+
+// Page is one page of buckets.
+type Page struct {
+	Buckets []Bucket
+	Next    string // "" after the last page
+	Time    time.Time
+}
+
+// Bucket is the state of one bucket for people to look at.
+type Bucket struct {
+	Key       Key
+	Limit     Limit
+	Remaining Tokens
+	Held      Tokens        // leased in advance by nodes, not yet reported
+	Consumed  Tokens        // net consumption since the bucket was last full, independent of refill
+	Reset     time.Duration // when it is full again
+	LastTaken time.Time
+}
+
+// Utilization is the used share of the capacity in percent; above 100 it is
+// a debt.
+func (b *Bucket) Utilization() float64 {
+	c := b.Limit.Capacity()
+	if c == 0 {
+		return 0
+	}
+	return 100 * float64(c-b.Remaining) / float64(c)
+}
+
+var errQueryMax = errors.New("query.max: must be 1 to 1000, or 0 for 100")
+
+// Normalize fills in the default page size and says what is wrong with q.
+func (q *Query) Normalize() error {
+	if q.Max == 0 {
+		q.Max = 100
+	}
+	if q.Max < 1 || q.Max > 1000 {
+		return errQueryMax
+	}
+	return nil
+}

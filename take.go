@@ -1,0 +1,207 @@
+package sluice
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// MaxDemands is how many buckets one take may name.
+	MaxDemands = 64
+	// MaxID is the longest request id, in bytes.
+	MaxID = 128
+	// MaxLease is the longest lifetime of a lease or request id.
+	MaxLease = 7 * 24 * time.Hour
+)
+
+// Demand is what a take wants of one bucket, and how that limit is applied.
+type Demand struct {
+	Key   Key
+	Limit Limit
+
+	// Cost is what is wanted. 0 means one token: a forgotten cost must not
+	// switch a limit off. Negative costs are refused.
+	Cost Tokens
+
+	// Shadow decides and counts but never blocks. A cost that does not fit
+	// consumes nothing, as if it had been refused.
+	Shadow bool
+
+	// CountRefused consumes the cost even if the take is refused, as Envoy's
+	// rate limit service does.
+	CountRefused bool
+
+	// Critical demands are always decided by the store itself.
+	Critical bool
+
+	// OnUnavailable is what to answer when the store cannot be asked.
+	OnUnavailable OnUnavailable
+
+	// Level is where the numbers came from; it is reported, not used.
+	Level Level
+}
+
+// OnUnavailable is the answer when the store cannot be asked.
+type OnUnavailable uint8
+
+const (
+	// Degrade falls back to local quotas, or denies if the demand is
+	// critical. The default.
+	Degrade OnUnavailable = iota
+	// Deny refuses.
+	Deny
+	// Allow lets pass, and the decision says so.
+	Allow
+)
+
+func (o OnUnavailable) String() string {
+	return name(o, "degrade", "deny", "allow")
+}
+
+// Level is how specific the place was that a limit's numbers came from.
+type Level uint8
+
+// The levels, from the least specific to the most.
+const (
+	LevelDefault Level = iota
+	LevelSystem
+	LevelResource
+	LevelTier
+	LevelTierResource
+	LevelEntity
+	LevelEntityResource
+	LevelCall
+)
+
+func (l Level) String() string {
+	return name(l, "default", "system", "resource", "tier", "tier+resource", "entity", "entity+resource", "call")
+}
+
+func name[T ~uint8](v T, names ...string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprint(uint8(v))
+}
+
+// Take is one question to a store: may all these demands be consumed now?
+// Either all are or none is.
+type Take struct {
+	Demands []Demand
+
+	// ID, if set, makes the take safe to repeat: as long as the store
+	// remembers it (see Keep), a take with the same ID gets the first one's
+	// answer. A refusal that consumed nothing is not remembered.
+	ID string
+
+	// Keep is how long the store remembers ID, and how long a lease lives.
+	// 0 means [DefaultKeep] if there is an ID or a lease.
+	Keep time.Duration
+
+	// Lease keeps the take adjustable until it is settled or Keep has
+	// passed. [Limiter.Acquire] sets it.
+	Lease bool
+
+	// Peek decides without consuming or remembering anything.
+	Peek bool
+
+	// UpTo lets fewer whole tokens than the cost be granted, but not none.
+	// All demands then need the same cost.
+	UpTo bool
+
+	// Within also allows what could pass after a delay of at most this: it
+	// is consumed now, and the caller must not act before Decision.Delay is
+	// over. Only token buckets can be taken ahead; another limit has to fit
+	// now. [Limiter.Wait] sets it.
+	Within time.Duration
+
+	// Priority orders waiting callers; see [Limiter.Wait].
+	Priority Priority
+
+	// Tier is the caller's plan; it chooses degraded quotas and is reported.
+	Tier string
+}
+
+// DefaultKeep is how long a request id is remembered and a lease lives if
+// the take does not say.
+const DefaultKeep = time.Minute
+
+// Charge is what d really asks for: its cost, or one token if it names none.
+func (d *Demand) Charge() Tokens {
+	if d.Cost == 0 {
+		return Token
+	}
+	return d.Cost
+}
+
+// normalize fills in ID and Keep and says what is wrong with t, or nil. It
+// leaves the demands alone, which callers may share. Limits are left to the
+// store, which checks each only when it first sees it.
+func (t *Take) normalize() error {
+	if len(t.Demands) == 0 || len(t.Demands) > MaxDemands {
+		return fieldError("take.demands", len(t.Demands), fmt.Sprintf("must be 1 to %d", MaxDemands))
+	}
+	for i := range t.Demands {
+		d := &t.Demands[i]
+		if d.Cost < 0 || d.Cost > MaxTokens {
+			return fieldError(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+		}
+		if err := d.Key.validate(); err != nil {
+			return fmt.Errorf("take.demands[%d].%w", i, err)
+		}
+		for j := range i {
+			if t.Demands[j].Key == d.Key {
+				return fieldError(fmt.Sprintf("take.demands[%d].key", i), d.Key, fmt.Sprintf("names the same bucket as demands[%d]", j))
+			}
+		}
+	}
+	if t.ID == "" && !t.Lease && !t.UpTo && t.Keep|t.Within == 0 {
+		for i := range t.Demands {
+			if t.Demands[i].Limit.Algorithm == Concurrency && !t.Peek {
+				return needsLease(i)
+			}
+		}
+		return nil
+	}
+	return t.normalizeOptions()
+}
+
+func needsLease(i int) error {
+	return fieldError(fmt.Sprintf("take.demands[%d].limit", i), "concurrency", "needs a lease: use Acquire, so that the place is freed again")
+}
+
+func (t *Take) normalizeOptions() error {
+	if len(t.ID) > MaxID {
+		return fieldError("take.id", t.ID[:32]+"…", fmt.Sprintf("must be at most %d bytes long", MaxID))
+	}
+	if t.Keep < 0 || t.Keep > MaxLease {
+		return fieldError("take.keep", t.Keep, fmt.Sprintf("must be between 0 and %s", MaxLease))
+	}
+	if t.Keep == 0 && (t.ID != "" || t.Lease) {
+		t.Keep = DefaultKeep
+	}
+	if t.Keep != 0 {
+		t.Keep = max(t.Keep.Truncate(time.Microsecond), time.Microsecond)
+	}
+	if t.Within < 0 {
+		return fieldError("take.within", t.Within, "must not be negative")
+	}
+	if t.Lease && t.ID == "" {
+		t.ID = newID()
+	}
+	for i := range t.Demands {
+		d := &t.Demands[i]
+		if t.UpTo && d.Charge() != t.Demands[0].Charge() {
+			return fieldError(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, "a take up to an amount needs the same cost in every demand")
+		}
+		if d.Limit.Algorithm == Concurrency {
+			if !t.Lease && !t.Peek {
+				return needsLease(i)
+			}
+			if d.Cost%Token != 0 {
+				return fieldError(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, "concurrency is counted in whole tokens")
+			}
+		}
+	}
+	return nil
+}
