@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -14,6 +15,7 @@ type Limiter struct {
 	store    Store
 	observer Observer
 	lines    lines
+	watching sync.Once
 }
 
 // Option configures a [Limiter].

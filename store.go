@@ -46,6 +46,15 @@ type Store interface {
 	Close() error
 }
 
+// Watcher is a store shared by several processes that can tell when room was
+// made other than by time: by a refund, a release, a commit that freed
+// concurrency, a reset or a returned hold.
+type Watcher interface {
+	// Watch calls wake, soon but not reliably, with the keys of such buckets
+	// until the store is closed. wake must not block.
+	Watch(wake func(Key))
+}
+
 // Capabilities is what a store can do beyond taking tokens.
 type Capabilities uint8
 

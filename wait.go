@@ -71,6 +71,7 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 			return d, err
 		}
 	}
+	l.watch()
 	l.lines.join(w)
 	defer l.lines.leave(w)
 	select {
@@ -79,6 +80,13 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 		return Decision{}, ctx.Err()
 	}
 	return l.lead(ctx, t, w)
+}
+
+// watch starts hearing of room made by other processes, once somebody waits.
+func (l *Limiter) watch() {
+	if w, ok := l.store.(Watcher); ok {
+		l.watching.Do(func() { w.Watch(l.lines.wakeKey) })
+	}
 }
 
 // lead takes for the first in line.
