@@ -56,8 +56,8 @@ type Result struct {
 type Decision struct {
 	Allowed bool
 
-	// Granted is the cost that was consumed by a take up to an amount; for
-	// other takes it is the first demand's cost, or 0 if refused.
+	// Granted is what was consumed for the first demand that is not a
+	// shadow: less than the cost only for a take up to an amount.
 	Granted Tokens
 
 	// Delay is how long the caller must wait before acting; only takes with
@@ -116,10 +116,15 @@ func (e *RefusedError) Error() string {
 func (d *Decision) Conclude() {
 	d.RetryAfter, d.Decider, d.Granted = 0, 0, 0
 	if d.Allowed {
-		d.Granted = d.Results[0].Consumed
-		for i := 1; i < len(d.Results); i++ {
+		for i := range d.Results {
 			if d.scarcer(i, d.Decider) {
 				d.Decider = i
+			}
+		}
+		for i := range d.Results {
+			if !d.Demands[i].Shadow {
+				d.Granted = d.Results[i].Consumed
+				break
 			}
 		}
 		return

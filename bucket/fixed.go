@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"sort"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -33,10 +32,18 @@ func (p *Spec) Window(now int64) (start, end int64) {
 	switch p.Limit.Calendar {
 	case sluice.CalendarDay:
 		y, m, d := time.UnixMicro(now).In(p.zone).Date()
-		return p.midnight(y, m, d), p.midnight(y, m, d+1)
+		start, end = p.midnight(y, m, d), p.midnight(y, m, d+1)
+		if now >= end { // the clock was put back over midnight, into the day before
+			start, end = end, p.midnight(y, m, d+2)
+		}
+		return start, end
 	case sluice.CalendarMonth:
 		y, m, _ := time.UnixMicro(now).In(p.zone).Date()
-		return p.midnight(y, m, 1), p.midnight(y, m+1, 1)
+		start, end = p.midnight(y, m, 1), p.midnight(y, m+1, 1)
+		if now >= end {
+			start, end = end, p.midnight(y, m+2, 1)
+		}
+		return start, end
 	}
 	start = now - floorMod(now, p.period)
 	return start, start + p.period
@@ -44,21 +51,23 @@ func (p *Spec) Window(now int64) (start, end int64) {
 
 // midnight is the first moment at which the zone's date is y-m-d or later:
 // where the clock is put forward over midnight, or over a whole day, that is
-// the moment of the change.
+// the moment of the change; where it is put back over midnight, the first of
+// the two.
 func (p *Spec) midnight(y int, m time.Month, d int) int64 {
-	const day = 24 * time.Hour
-	t := time.Date(y, m, d, 0, 0, 0, 0, p.zone)
-	from, to := t.ZoneBounds()
-	if (from.IsZero() || t.Sub(from) > day) && (to.IsZero() || to.Sub(t) > day) {
-		return t.UnixMicro()
+	date := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	from := date.AddDate(0, 0, -2).In(p.zone) // before it in every zone
+	for {
+		_, offset := from.Zone()
+		t := date.Add(-time.Duration(offset) * time.Second)
+		if t.Before(from) {
+			return from.UnixMicro() // skipped by the change at from
+		}
+		_, to := from.ZoneBounds()
+		if to.IsZero() || t.Before(to) {
+			return t.UnixMicro()
+		}
+		from = to
 	}
-	date := time.Date(y, m, d, 0, 0, 0, 0, time.UTC) // normalizes, so that dates can be compared
-	low := t.Add(-2 * day)
-	n := sort.Search(int(4*day/time.Second), func(i int) bool {
-		ly, lm, ld := low.Add(time.Duration(i) * time.Second).Date()
-		return !time.Date(ly, lm, ld, 0, 0, 0, 0, time.UTC).Before(date)
-	})
-	return low.Add(time.Duration(n) * time.Second).UnixMicro()
 }
 
 // floorMod is the remainder that is never negative.

@@ -169,7 +169,7 @@ func (p *Spec) Take(s *State, v View, cost int64) int64 {
 		s.Ext.Recalled, s.Ext.RecallCost = 0, 0
 	}
 	if p.Limit.Algorithm == sluice.SlidingWindow {
-		s.Ext.Counts[v.Time%int64(len(s.Ext.Counts))] += cost
+		s.Ext.Counts[floorMod(v.Time, ring)] += cost
 	}
 	s.Consumed = saturate(s.Consumed + cost)
 	return cost
@@ -234,4 +234,13 @@ func (p *Spec) commit(s *State, v View) {
 func saturate(n int64) int64 {
 	const most = 1<<53 - 1
 	return min(max(n, -most), most)
+}
+
+// LastTaken is when s was last changed, as exactly as it is known: for a
+// window, the start of the part that was.
+func (p *Spec) LastTaken(s *State) int64 {
+	if p.Limit.Algorithm == sluice.SlidingWindow {
+		return p.partStart(s.Time)
+	}
+	return s.Time
 }

@@ -1,0 +1,56 @@
+package memory
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// clock tells microseconds since the epoch, following the monotonic clock.
+type clock struct {
+	fixed func() time.Time // for tests
+
+	origin time.Time    // with its monotonic reading
+	offset atomic.Int64 // the time at origin, in microseconds
+
+	back, forward atomic.Int64 // steps of the wall clock seen
+	ahead         atomic.Int64 // of the wall clock, in microseconds
+}
+
+// step is the least difference between the clocks that is taken for a step.
+const step = int64(50 * time.Millisecond / time.Microsecond)
+
+func (c *clock) start(config Config) {
+	c.fixed = config.Clock
+	c.origin = time.Now()
+	c.offset.Store(c.origin.UnixMicro())
+}
+
+func (c *clock) now() int64 {
+	if c.fixed != nil {
+		return c.fixed().UnixMicro()
+	}
+	return c.offset.Load() + int64(time.Since(c.origin)/time.Microsecond)
+}
+
+// compare looks for steps of the wall clock. It follows only those forward.
+func (c *clock) compare(wall time.Time, log *slog.Logger) {
+	if c.fixed != nil {
+		return
+	}
+	ahead := c.offset.Load() + int64(wall.Sub(c.origin)/time.Microsecond) - wall.UnixMicro()
+	before := c.ahead.Load()
+	switch {
+	case ahead < -step: // the store is behind: the wall clock was set forward
+		c.offset.Add(-ahead)
+		c.forward.Add(1)
+		c.ahead.Store(0)
+		log.Warn("clock set forward: buckets refill for the difference", "by", time.Duration(-ahead)*time.Microsecond)
+	case ahead > before+step:
+		c.back.Add(1)
+		c.ahead.Store(ahead)
+		log.Warn("clock set back: the store keeps its own time", "ahead", time.Duration(ahead)*time.Microsecond)
+	case ahead < before-step:
+		c.ahead.Store(max(ahead, 0)) // the wall clock is catching up
+	}
+}

@@ -1,0 +1,161 @@
+package memory
+
+import (
+	"container/heap"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+const (
+	receiptShards = 64
+	maxReceipts   = 4_000_000
+)
+
+// receipt is what is kept of a take that had an effect and has an id: what
+// to answer to a repetition and, for a lease, what was charged.
+type receipt struct {
+	print    uint64 // of the demands
+	decision sluice.Decision
+	due      int64 // when the caller may act
+	taken    int64
+	expires  int64
+	lease    bool
+	closed   sluice.Action // Commit or Release, once one came; else Adjust
+	charges  []sluice.Tokens
+}
+
+// record keeps the outcome of a take, unless it had no effect.
+func (r *receipt) record(t *sluice.Take, d *sluice.Decision, now int64) {
+	effect := d.Allowed
+	for i := range d.Results {
+		effect = effect || d.Results[i].Consumed != 0
+	}
+	if !effect {
+		r.expires = 0
+		return
+	}
+	r.decision = *d
+	r.decision.Demands = slices.Clone(d.Demands)
+	r.decision.Results = slices.Clone(d.Results)
+	r.taken, r.due = now, now+d.Delay.Microseconds()
+	r.expires = r.due + t.Keep.Microseconds()
+	r.lease = t.Lease && d.Allowed
+	r.charges = make([]sluice.Tokens, len(d.Results))
+	for i := range d.Results {
+		r.charges[i] = d.Results[i].Consumed
+	}
+}
+
+// replay answers a repetition.
+func (r *receipt) replay(d *sluice.Decision, now int64) {
+	results := append(d.Results[:0], r.decision.Results...)
+	*d = r.decision
+	d.Demands = slices.Clone(r.decision.Demands)
+	d.Results = results
+	d.Repeated = true
+	d.Delay = time.Duration(max(0, r.due-now)) * time.Microsecond
+}
+
+func (r *receipt) size() int64 {
+	return 300 + int64(len(r.decision.ID)) + 250*int64(len(r.charges))
+}
+
+// receipts is one part of them, behind its own mutex, which is locked before
+// any shard's.
+type receipts struct {
+	mu     sync.Mutex
+	byID   map[string]*receipt
+	expiry expiries
+}
+
+type expiry struct {
+	at int64
+	id string
+}
+
+// expiries is a heap by time. A renewed receipt is in it more than once.
+type expiries []expiry
+
+func (e expiries) Len() int           { return len(e) }
+func (e expiries) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e expiries) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *expiries) Push(x any)        { *e = append(*e, x.(expiry)) }
+func (e *expiries) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+func (s *Store) receiptsOf(id string) *receipts {
+	return &s.receipts[maphash.String(s.seed, id)%receiptShards]
+}
+
+// expire forgets up to n receipts that are over. The caller holds rs.mu.
+func (s *Store) expire(rs *receipts, now int64, n int) {
+	for ; n > 0 && len(rs.expiry) > 0 && rs.expiry[0].at <= now; n-- {
+		e := heap.Pop(&rs.expiry).(expiry)
+		if r := rs.byID[e.id]; r != nil && r.expires <= now {
+			delete(rs.byID, e.id)
+			s.kept.Add(-1)
+			s.bytes.Add(-r.size())
+		}
+	}
+}
+
+func (rs *receipts) keepUntil(id string, at int64) {
+	heap.Push(&rs.expiry, expiry{at: at, id: id})
+}
+
+// takeOnce takes unless a take with this id has been.
+func (s *Store) takeOnce(t *sluice.Take, d *sluice.Decision) error {
+	print := s.fingerprint(t.Demands)
+	rs := s.receiptsOf(t.ID)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	now := s.clock.now()
+	s.expire(rs, now, 4)
+	if r := rs.byID[t.ID]; r != nil && r.expires > now {
+		if r.print != print {
+			return fmt.Errorf("take %q: %w", t.ID, sluice.ErrRequestMismatch)
+		}
+		r.replay(d, now)
+		return nil
+	}
+	if s.kept.Load() >= maxReceipts || s.bytes.Load() >= 2*s.config.MaxBytes {
+		return fmt.Errorf("memory store: too many leases and request ids are kept: %w", sluice.ErrUnavailable)
+	}
+	r := &receipt{print: print}
+	if err := s.take(t, d, r); err != nil || r.expires == 0 {
+		return err
+	}
+	s.keep(rs, t.ID, r)
+	return nil
+}
+
+// keep adds a receipt, in the place of an expired one of the same id.
+func (s *Store) keep(rs *receipts, id string, r *receipt) {
+	if old := rs.byID[id]; old != nil {
+		s.kept.Add(-1)
+		s.bytes.Add(-old.size())
+	}
+	rs.byID[id] = r
+	rs.keepUntil(id, r.expires)
+	s.kept.Add(1)
+	s.bytes.Add(r.size())
+}
+
+// fingerprint tells takes with one id apart.
+func (s *Store) fingerprint(demands []sluice.Demand) uint64 {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, dm := range demands {
+		dm.Cost, dm.Level = dm.Charge(), 0
+		maphash.WriteComparable(&h, dm)
+	}
+	return h.Sum64()
+}

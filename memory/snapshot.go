@@ -1,0 +1,269 @@
+package memory
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
+)
+
+// A snapshot is a header line, a line of JSON for each record, and a last
+// line with the number of records and their checksum. It is written to
+// another file, synced and renamed, so at any moment the name stands for one
+// whole snapshot.
+const (
+	snapshotHeader = "sluice memory snapshot 1\n"
+	maxRecord      = 64 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// record is a bucket or a receipt in a snapshot.
+type record struct {
+	Key   *sluice.Key   `json:"k,omitempty"`
+	Limit *sluice.Limit `json:"l,omitempty"`
+	State *bucket.State `json:"s,omitempty"`
+
+	Receipt *savedReceipt `json:"r,omitempty"`
+}
+
+type savedReceipt struct {
+	ID                  string
+	Decision            sluice.Decision
+	Charges             []sluice.Tokens
+	Due, Taken, Expires int64
+	Lease               bool
+	Closed              sluice.Action
+}
+
+func (r *record) validate() error {
+	switch {
+	case r.Receipt != nil:
+		d := &r.Receipt.Decision
+		if n := len(r.Receipt.Charges); n == 0 || len(d.Demands) != n || len(d.Results) != n || d.Decider < 0 || d.Decider >= n {
+			return errors.New("incomplete receipt")
+		}
+	case r.Key == nil || r.Limit == nil || r.State == nil:
+		return errors.New("incomplete bucket")
+	case r.Limit.Algorithm == sluice.SlidingWindow && (r.State.Ext == nil || len(r.State.Ext.Counts) != sluice.SubWindows+1):
+		return errors.New("incomplete window")
+	}
+	return nil
+}
+
+// Save writes the snapshot now. It does not stop the store: each part of it
+// is consistent, but a take over several buckets may be cut in two. That
+// matters only if the process then dies, and then later takes are lost too.
+func (s *Store) Save() (err error) {
+	if s.config.Snapshot == "" {
+		return errors.New("memory store: no snapshot file is configured")
+	}
+	s.snapshot.Lock()
+	defer s.snapshot.Unlock()
+	name := s.config.Snapshot
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".tmp*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if err := s.writeSnapshot(f); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// syncDir makes a rename in dir last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (s *Store) writeSnapshot(w io.Writer) error {
+	buf := bufio.NewWriterSize(w, 1<<20)
+	if _, err := buf.WriteString(snapshotHeader); err != nil {
+		return err
+	}
+	sum := crc32.New(castagnoli)
+	enc := json.NewEncoder(io.MultiWriter(buf, sum))
+	count := 0
+	for i := range s.shards {
+		for _, r := range s.copyShard(&s.shards[i]) {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+			count++
+		}
+	}
+	for i := range s.receipts {
+		for _, r := range s.copyReceipts(&s.receipts[i]) {
+			if err := enc.Encode(record{Receipt: r}); err != nil {
+				return err
+			}
+			count++
+		}
+	}
+	if _, err := fmt.Fprintf(buf, "end %d %08x\n", count, sum.Sum32()); err != nil {
+		return err
+	}
+	return buf.Flush()
+}
+
+// copyShard copies what is not full, so that it can be written without the
+// lock.
+func (s *Store) copyShard(sh *shard) []record {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := s.clock.now()
+	records := make([]record, 0, len(sh.entries))
+	for i := range sh.entries {
+		e := &sh.entries[i]
+		sc := s.scopes.get(e.scope)
+		st := sh.state(i)
+		if v := sc.spec.View(&st, now); v.Idle() {
+			continue
+		}
+		st.Ext = cloneExt(st.Ext)
+		key := sc.key(string(sh.entity(e)))
+		records = append(records, record{Key: &key, Limit: &sc.limit, State: &st})
+	}
+	return records
+}
+
+func (s *Store) copyReceipts(rs *receipts) []*savedReceipt {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	now := s.clock.now()
+	saved := make([]*savedReceipt, 0, len(rs.byID))
+	for id, r := range rs.byID {
+		if r.expires > now {
+			saved = append(saved, r.save(id))
+		}
+	}
+	return saved
+}
+
+func (r *receipt) save(id string) *savedReceipt {
+	return &savedReceipt{
+		ID: id, Decision: r.decision, Charges: slices.Clone(r.charges),
+		Due: r.due, Taken: r.taken, Expires: r.expires, Lease: r.lease, Closed: r.closed,
+	}
+}
+
+// load reads the snapshot, if there is one.
+func (s *Store) load() error {
+	name := s.config.Snapshot
+	for _, left := range leftovers(name) {
+		os.Remove(left) //nolint:errcheck // a half-written file of a process that died
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("memory store: snapshot: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	// The first reading only checks, so that a damaged file changes nothing.
+	err = readSnapshot(f, (*record).validate)
+	if err == nil {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("memory store: snapshot: %w", err)
+		}
+		return readSnapshot(f, s.restore)
+	}
+	aside := name + ".damaged"
+	if renameErr := os.Rename(name, aside); renameErr != nil {
+		return fmt.Errorf("memory store: damaged snapshot %s cannot be set aside: %w", name, renameErr)
+	}
+	s.damaged.Add(1)
+	s.config.Log.Error("snapshot is damaged: starting empty", "set_aside", aside, "error", err)
+	return nil
+}
+
+func leftovers(name string) []string {
+	all, _ := filepath.Glob(name + ".tmp*")
+	return all
+}
+
+// readSnapshot reads all records and checks that they are whole.
+func readSnapshot(r io.Reader, each func(*record) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 1<<16), maxRecord)
+	if !lines.Scan() || lines.Text()+"\n" != snapshotHeader {
+		return fmt.Errorf("the first line is not %q", strings.TrimSpace(snapshotHeader))
+	}
+	sum := crc32.New(castagnoli)
+	for count := 0; lines.Scan(); count++ {
+		line := lines.Bytes()
+		if end, ok := bytes.CutPrefix(line, []byte("end ")); ok {
+			if want := fmt.Sprintf("%d %08x", count, sum.Sum32()); string(end) != want {
+				return fmt.Errorf("checksum: found %q, want %q", end, want)
+			}
+			if lines.Scan() {
+				return errors.New("something follows the last line")
+			}
+			return lines.Err()
+		}
+		sum.Write(line)         //nolint:errcheck // never fails
+		sum.Write([]byte{'\n'}) //nolint:errcheck // never fails
+		var rec record
+		err := json.Unmarshal(line, &rec)
+		if err == nil {
+			err = each(&rec)
+		}
+		if err != nil {
+			return fmt.Errorf("record %d: %w", count+1, err)
+		}
+	}
+	return errors.Join(errors.New("the last line is missing"), lines.Err())
+}
+
+// restore puts a record into a store that nobody uses yet.
+func (s *Store) restore(r *record) error {
+	if r.Receipt != nil {
+		s.restoreReceipt(r.Receipt)
+		return nil
+	}
+	sc, err := s.scopes.acquire(r.Key, r.Limit)
+	if err != nil {
+		return err
+	}
+	p := place{entry: -1, scope: sc, state: *r.State, acquired: true}
+	p.name(s, r.Key)
+	s.write(&p)
+	return nil
+}
+
+func (s *Store) restoreReceipt(saved *savedReceipt) {
+	s.keep(s.receiptsOf(saved.ID), saved.ID, &receipt{
+		print: s.fingerprint(saved.Decision.Demands), decision: saved.Decision, charges: saved.Charges,
+		due: saved.Due, taken: saved.Taken, expires: saved.Expires, lease: saved.Lease, closed: saved.Closed,
+	})
+}

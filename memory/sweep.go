@@ -1,0 +1,84 @@
+package memory
+
+import "time"
+
+const (
+	tick       = 100 * time.Millisecond
+	passTicks  = 100 // a background pass over everything takes this many
+	sweepBatch = 256 // entries looked at under one lock
+
+	// grace spares buckets that were just used: a fast limit is full again
+	// within microseconds, and would be forgotten only to be made anew.
+	grace = int64(10 * time.Second / time.Microsecond)
+)
+
+// sweep looks at the next n entries of a shard and forgets those that are
+// full. The caller holds its lock.
+func (s *Store) sweep(sh *shard, n int, now int64) {
+	for ; n > 0 && len(sh.entries) > 0; n-- {
+		if sh.cursor--; sh.cursor < 0 || sh.cursor >= len(sh.entries) {
+			sh.cursor = len(sh.entries) - 1
+		}
+		sc := s.scopes.get(sh.entries[sh.cursor].scope)
+		st := sh.state(sh.cursor)
+		v := sc.spec.View(&st, now)
+		if !v.Idle() || now-sc.spec.LastTaken(&st) < grace && !s.full() {
+			continue
+		}
+		size := sh.remove(sh.cursor)
+		s.scopes.release(sc)
+		s.buckets.Add(-1)
+		s.bytes.Add(-size)
+		s.forgotten.Add(1)
+	}
+}
+
+// housekeep forgets what is over, watches the clock and saves snapshots.
+func (s *Store) housekeep() {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	save := time.Now().Add(s.config.SnapshotEvery)
+	for n := 0; ; n++ {
+		select {
+		case <-s.stop:
+			return
+		case wall := <-ticker.C:
+			if n%10 == 0 {
+				s.clock.compare(time.Now(), s.config.Log)
+			}
+			s.sweepSome(n % passTicks)
+			if s.config.Snapshot != "" && !wall.Before(save) {
+				if err := s.Save(); err != nil {
+					s.config.Log.Error("snapshot not saved", "file", s.config.Snapshot, "error", err)
+				}
+				// A large state is saved less often, to take a tenth of a core at most.
+				save = wall.Add(max(s.config.SnapshotEvery, 10*time.Since(wall)))
+			}
+		}
+	}
+}
+
+// sweepSome does its part of a pass over all shards and receipts.
+func (s *Store) sweepSome(part int) {
+	for i := part; i < shardCount; i += passTicks {
+		sh := &s.shards[i]
+		for left := 1; left > 0; {
+			sh.mu.Lock()
+			if left == 1 {
+				left = len(sh.entries) + 1
+			}
+			n := min(left-1, sweepBatch)
+			s.sweep(sh, n, s.clock.now())
+			sh.mu.Unlock()
+			if left -= n; left == 1 {
+				break
+			}
+		}
+	}
+	for i := part; i < receiptShards; i += passTicks {
+		rs := &s.receipts[i]
+		rs.mu.Lock()
+		s.expire(rs, s.clock.now(), 1<<30)
+		rs.mu.Unlock()
+	}
+}
