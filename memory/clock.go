@@ -34,11 +34,12 @@ func (c *clock) now() int64 {
 }
 
 // compare looks for steps of the wall clock. It follows only those forward.
-func (c *clock) compare(wall time.Time, log *slog.Logger) {
+// It is told how long the store has been running and what the wall clock says.
+func (c *clock) compare(running time.Duration, wall int64, log *slog.Logger) {
 	if c.fixed != nil {
 		return
 	}
-	ahead := c.offset.Load() + int64(wall.Sub(c.origin)/time.Microsecond) - wall.UnixMicro()
+	ahead := c.offset.Load() + running.Microseconds() - wall
 	before := c.ahead.Load()
 	switch {
 	case ahead < -step: // the store is behind: the wall clock was set forward

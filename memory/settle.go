@@ -175,7 +175,7 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		p.name(s, &keys[i])
 		sh := &s.shards[p.shard]
 		sh.mu.Lock()
-		if at := sh.find(&s.scopes, p.hash, &keys[i]); at >= 0 {
+		if at := sh.find(&s.scopes, p.hash, &keys[i], p.entity); at >= 0 {
 			spec := s.scopes.get(sh.entries[at].scope).spec
 			st := sh.state(at)
 			spec.Reset(&st, spec.View(&st, now))

@@ -52,8 +52,9 @@ type ext struct {
 	size int64
 }
 
-// find is the number of k's entry, or -1.
-func (sh *shard) find(ss *scopes, hash uint32, k *sluice.Key) int {
+// find is the number of the entry of entity in k's scope, or -1. The entity
+// is k's own, or that of an overflow bucket.
+func (sh *shard) find(ss *scopes, hash uint32, k *sluice.Key, entity string) int {
 	if len(sh.index) == 0 {
 		return -1
 	}
@@ -69,7 +70,7 @@ func (sh *shard) find(ss *scopes, hash uint32, k *sluice.Key) int {
 		}
 		i := int(word&indexMask) - 1
 		e := &sh.entries[i]
-		if e.hash == hash && string(sh.entity(e)) == k.Entity && ss.get(e.scope).matches(k) {
+		if e.hash == hash && string(sh.entity(e)) == entity && ss.get(e.scope).matches(k) {
 			return i
 		}
 	}

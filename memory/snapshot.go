@@ -27,6 +27,8 @@ const (
 	maxRecord      = 64 << 20
 )
 
+var errDamaged = errors.New("damaged")
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // record is a bucket or a receipt in a snapshot.
@@ -193,10 +195,16 @@ func (s *Store) load() error {
 	// The first reading only checks, so that a damaged file changes nothing.
 	err = readSnapshot(f, (*record).validate)
 	if err == nil {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return fmt.Errorf("memory store: snapshot: %w", err)
-		}
-		return readSnapshot(f, s.restore)
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		err = readSnapshot(f, s.restore)
+	}
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, errDamaged) {
+		return fmt.Errorf("memory store: snapshot: %w", err)
 	}
 	aside := name + ".damaged"
 	if renameErr := os.Rename(name, aside); renameErr != nil {
@@ -212,22 +220,30 @@ func leftovers(name string) []string {
 	return all
 }
 
-// readSnapshot reads all records and checks that they are whole.
+// readSnapshot reads all records and checks that they are whole. What is
+// wrong with the content, not with reading it, is errDamaged.
 func readSnapshot(r io.Reader, each func(*record) error) error {
+	damaged := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
+	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 1<<16), maxRecord)
-	if !lines.Scan() || lines.Text()+"\n" != snapshotHeader {
-		return fmt.Errorf("the first line is not %q", strings.TrimSpace(snapshotHeader))
+	header := lines.Scan()
+	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
+		return err
+	}
+	if !header || lines.Text()+"\n" != snapshotHeader {
+		return damaged("the first line is not %q", strings.TrimSpace(snapshotHeader))
 	}
 	sum := crc32.New(castagnoli)
 	for count := 0; lines.Scan(); count++ {
 		line := lines.Bytes()
 		if end, ok := bytes.CutPrefix(line, []byte("end ")); ok {
 			if want := fmt.Sprintf("%d %08x", count, sum.Sum32()); string(end) != want {
-				return fmt.Errorf("checksum: found %q, want %q", end, want)
+				return damaged("checksum: found %q, want %q", end, want)
 			}
 			if lines.Scan() {
-				return errors.New("something follows the last line")
+				return damaged("something follows the last line")
 			}
 			return lines.Err()
 		}
@@ -239,10 +255,13 @@ func readSnapshot(r io.Reader, each func(*record) error) error {
 			err = each(&rec)
 		}
 		if err != nil {
-			return fmt.Errorf("record %d: %w", count+1, err)
+			return damaged("record %d: %w", count+1, err)
 		}
 	}
-	return errors.Join(errors.New("the last line is missing"), lines.Err())
+	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
+		return err
+	}
+	return damaged("the last line is missing")
 }
 
 // restore puts a record into a store that nobody uses yet.

@@ -133,15 +133,15 @@ func (s *Store) Capabilities() sluice.Capabilities {
 
 // Stats are counts since Open, and the present size.
 type Stats struct {
-	Buckets        int64         // now
-	Bytes          int64         // now, as the store reckons it
-	Receipts       int64         // leases and request ids now
-	Overflowed     int64         // takes that used an overflow bucket
-	Forgotten      int64         // full buckets that were dropped
-	ClockBack      int64         // times the wall clock was set back
-	ClockForward   int64         // times it was set forward
-	ClockAhead     time.Duration // how far the store's time is ahead of the wall clock
-	DamagedRecords int64         // 1 if a damaged snapshot was set aside
+	Buckets          int64         // now
+	Bytes            int64         // now, as the store reckons it
+	Receipts         int64         // leases and request ids now
+	Overflowed       int64         // takes that used an overflow bucket
+	Forgotten        int64         // full buckets that were dropped
+	ClockBack        int64         // times the wall clock was set back
+	ClockForward     int64         // times it was set forward
+	ClockAhead       time.Duration // how far the store's time is ahead of the wall clock
+	DamagedSnapshots int64         // 1 if a damaged snapshot was set aside
 }
 
 // Stats tells the store's size and what happened to it.
@@ -150,8 +150,8 @@ func (s *Store) Stats() Stats {
 		Buckets: s.buckets.Load(), Bytes: s.bytes.Load(), Receipts: s.kept.Load(),
 		Overflowed: s.overflowed.Load(), Forgotten: s.forgotten.Load(),
 		ClockBack: s.clock.back.Load(), ClockForward: s.clock.forward.Load(),
-		ClockAhead:     time.Duration(s.clock.ahead.Load()) * time.Microsecond,
-		DamagedRecords: s.damaged.Load(),
+		ClockAhead:       time.Duration(s.clock.ahead.Load()) * time.Microsecond,
+		DamagedSnapshots: s.damaged.Load(),
 	}
 }
 

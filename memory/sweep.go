@@ -33,6 +33,16 @@ func (s *Store) sweep(sh *shard, n int, now int64) {
 	}
 }
 
+// makeRoom looks for full buckets in a shard of a store that has reached its
+// bound, and reports whether it is now below it.
+func (s *Store) makeRoom(shard uint32, now int64) bool {
+	sh := &s.shards[shard]
+	sh.mu.Lock()
+	s.sweep(sh, 32, now)
+	sh.mu.Unlock()
+	return !s.full()
+}
+
 // housekeep forgets what is over, watches the clock and saves snapshots.
 func (s *Store) housekeep() {
 	ticker := time.NewTicker(tick)
@@ -44,7 +54,7 @@ func (s *Store) housekeep() {
 			return
 		case wall := <-ticker.C:
 			if n%10 == 0 {
-				s.clock.compare(time.Now(), s.config.Log)
+				s.clock.compare(time.Since(s.clock.origin), time.Now().UnixMicro(), s.config.Log)
 			}
 			s.sweepSome(n % passTicks)
 			if s.config.Snapshot != "" && !wall.Before(save) {

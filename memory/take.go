@@ -182,7 +182,7 @@ var overflow = func() (names [sluice.MaxDemands]string) {
 // enter locks the shards of all places and looks at their buckets, sending
 // new keys to the overflow buckets if the store is full.
 func (s *Store) enter(places []place, demands []sluice.Demand, now int64) error {
-	for {
+	for tries := 0; ; tries++ {
 		s.lock(places)
 		crowded, err := s.look(places, demands, now)
 		if err == nil && crowded < 0 {
@@ -191,6 +191,9 @@ func (s *Store) enter(places []place, demands []sluice.Demand, now int64) error 
 		s.exit(places)
 		if err != nil {
 			return err
+		}
+		if tries < 2 && s.makeRoom(places[crowded].shard, now) {
+			continue
 		}
 		// Look again for the overflow bucket, which is in another shard.
 		s.overflowed.Add(1)
@@ -206,9 +209,7 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 	for i := range places {
 		p, dm := &places[i], &demands[i]
 		sh := &s.shards[p.shard]
-		k := dm.Key
-		k.Entity = p.entity
-		p.entry = sh.find(&s.scopes, p.hash, &k)
+		p.entry = sh.find(&s.scopes, p.hash, &dm.Key, p.entity)
 		if p.entry < 0 {
 			if len(p.entity) <= sluice.MaxKeyPart && (s.full() || len(sh.entries) >= maxShard) {
 				return i, nil

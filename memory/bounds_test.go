@@ -1,0 +1,219 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/memory"
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func demand(entity, limit string) sluice.Demand {
+	return sluice.Demand{Key: sluice.Key{Entity: entity, Resource: "api", Limit: "rpm"}, Limit: sluice.MustParse(limit)}
+}
+
+func take(t *testing.T, l *sluice.Limiter, demands ...sluice.Demand) sluice.Decision {
+	t.Helper()
+	d, err := l.Take(context.Background(), demands...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestBeyondTheBoundNewKeysShareOneBucket(t *testing.T) {
+	s := open(t, memory.Config{MaxBuckets: 100})
+	l := sluice.New(s)
+	for i := range 100 {
+		if d := take(t, l, demand(fmt.Sprint("early", i), "3/hour")); !d.Allowed {
+			t.Fatalf("take %d refused: %v", i, d.Err())
+		}
+	}
+	allowed := 0
+	for i := range 50 {
+		if take(t, l, demand(fmt.Sprint("late", i), "3/hour")).Allowed {
+			allowed++
+		}
+	}
+	if allowed != 3 {
+		t.Errorf("50 keys beyond the bound were allowed %d times, want 3 for all of them", allowed)
+	}
+	if d := take(t, l, demand("early7", "3/hour")); !d.Allowed || d.Results[0].Remaining != sluice.Token {
+		t.Errorf("a key from before the bound was disturbed: %+v", d)
+	}
+	st := s.Stats()
+	if st.Overflowed != 50 || st.Buckets != 101 {
+		t.Errorf("stats: %+v, want 50 overflowed and 101 buckets", st)
+	}
+}
+
+func TestOverflowKeepsDemandsOfOneTakeApart(t *testing.T) {
+	l := sluice.New(open(t, memory.Config{MaxBuckets: 1}))
+	take(t, l, demand("first", "5/hour"))
+	two := []sluice.Demand{demand("a", "5/hour"), demand("b", "5/hour")}
+	for i := range 5 {
+		if d := take(t, l, two...); !d.Allowed || d.Results[1].Remaining != sluice.Tokens(4-i)*sluice.Token {
+			t.Fatalf("take %d: %+v", i, d)
+		}
+	}
+	if take(t, l, two...).Allowed {
+		t.Error("a sixth take passed")
+	}
+}
+
+func TestBytesAreBounded(t *testing.T) {
+	s := open(t, memory.Config{MaxBytes: 1 << 20, Log: quiet})
+	l := sluice.New(s)
+	ctx := context.Background()
+	for i := range 20_000 {
+		d := demand(fmt.Sprintf("client-%020d", i), "10/hour sliding")
+		if _, err := l.Take(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := s.Stats(); st.Bytes > 1<<20+64<<10 || st.Overflowed == 0 {
+		t.Errorf("after 20000 sliding windows: %+v, want about 1 MiB and overflows", st)
+	}
+}
+
+func TestReceiptsAreBounded(t *testing.T) {
+	l := sluice.New(open(t, memory.Config{MaxBytes: 1 << 16}))
+	var err error
+	for i := range 10_000 {
+		var d sluice.Decision
+		take := sluice.Take{ID: fmt.Sprint("request", i), Demands: []sluice.Demand{demand("a", "100000/hour")}}
+		if err = l.Decide(context.Background(), &take, &d); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Error("10000 request ids were kept within 64 KiB")
+	}
+}
+
+func TestFullBucketsAreForgottenAndOnlyThose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, memory.Config{})
+		l := sluice.New(s)
+		for i := range 5000 {
+			take(t, l, demand(fmt.Sprint("fast", i), "10/s"))
+			if i%10 == 0 {
+				take(t, l, demand(fmt.Sprint("slow", i), "10/day"))
+			}
+		}
+		if n := s.Stats().Buckets; n != 5500 {
+			t.Fatalf("%d buckets, want 5500", n)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		st := s.Stats()
+		if st.Buckets != 500 || st.Forgotten != 5000 {
+			t.Errorf("a minute later: %+v, want the 500 slow ones left", st)
+		}
+		for i := 0; i < 5000; i += 10 {
+			// 10 a day is one in 8640 s, so a minute has brought 0.006 back.
+			if d := take(t, l, demand(fmt.Sprint("slow", i), "10/day")); d.Results[0].Remaining != 8006 {
+				t.Fatalf("slow%d has %s left, want 8.006", i, d.Results[0].Remaining)
+			}
+		}
+		time.Sleep(48 * time.Hour)
+		synctest.Wait()
+		if st := s.Stats(); st.Buckets != 0 || st.Bytes != 0 {
+			t.Errorf("two days later: %+v, want nothing left", st)
+		}
+	})
+}
+
+func TestMemoryIsGivenBack(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := open(t, memory.Config{Clock: func() time.Time { return now }, MaxBuckets: 300_000})
+	l := sluice.New(s)
+	fill := func(generation int) uint64 {
+		for i := range 200_000 {
+			take(t, l, demand(fmt.Sprintf("g%d-%d", generation, i), "10/s"))
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	first := fill(0)
+	for g := range 5 {
+		now = now.Add(time.Hour)
+		if heap := fill(g + 1); heap > first*3/2 {
+			t.Fatalf("generation %d: heap %d, first %d: memory is not reused", g+1, heap, first)
+		}
+	}
+	if st := s.Stats(); st.Overflowed != 0 {
+		t.Errorf("%d takes overflowed though older buckets were full", st.Overflowed)
+	}
+}
+
+func TestScopesAreForgotten(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := open(t, memory.Config{Clock: func() time.Time { return now }})
+	l := sluice.New(s)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var first uint64
+	for g := range 6 {
+		for i := range 50_000 {
+			d := demand("same", "10/s")
+			d.Key.Resource = fmt.Sprintf("/path/%d/%d", g, i)
+			take(t, l, d)
+		}
+		now = now.Add(time.Hour)
+		if g == 1 {
+			first = heap()
+		}
+	}
+	if h := heap(); h > first*3/2 {
+		t.Errorf("heap %d after 300000 resources, %d after 100000: scopes are kept", h, first)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for want, c := range map[string]memory.Config{
+		"memory: MaxBuckets: -1: must be 1 to 536870400":  {MaxBuckets: -1},
+		"memory: MaxBytes: 12: must be at least 1024":     {MaxBytes: 12},
+		"memory: SnapshotEvery: 1ms: must be at least 1s": {SnapshotEvery: time.Millisecond},
+	} {
+		if _, err := memory.Open(c); err == nil || err.Error() != want {
+			t.Errorf("Open(%+v) = %v, want %s", c, err, want)
+		}
+	}
+}
+
+func TestClosedStore(t *testing.T) {
+	s := open(t, memory.Config{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sluice.New(s).Take(context.Background(), demand("a", "1/s")); err == nil || err.Error() != "memory store: closed" {
+		t.Errorf("take on a closed store: %v", err)
+	}
+}
+
+func TestCancelledContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	l := sluice.New(open(t, memory.Config{}))
+	if _, err := l.Take(ctx, demand("a", "1/s")); err != context.Canceled {
+		t.Errorf("take with a cancelled context: %v", err)
+	}
+	if d := take(t, l, demand("a", "1/s")); !d.Allowed {
+		t.Error("the cancelled take consumed a token")
+	}
+}

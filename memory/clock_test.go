@@ -1,0 +1,26 @@
+package memory
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+)
+
+func TestClockFollowsOnlyForwardSteps(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	var c clock
+	c.start(Config{})
+	start := c.now()
+	c.compare(0, start+3600e6, log)
+	if c.forward.Load() != 1 || c.now()-start < 3600e6 {
+		t.Errorf("set forward by an hour: counted %d times, time moved by %d µs", c.forward.Load(), c.now()-start)
+	}
+	before := c.now()
+	c.compare(0, before-3600e6, log)
+	if c.back.Load() != 1 || c.now() < before {
+		t.Errorf("set back: counted %d times, time moved by %d µs", c.back.Load(), c.now()-before)
+	}
+	if ahead := c.ahead.Load(); ahead == 0 {
+		t.Error("set back: the store does not say it is ahead")
+	}
+}
