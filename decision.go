@@ -49,6 +49,10 @@ type Result struct {
 
 	// ResetAfter is when the bucket is full again if nobody takes anything.
 	ResetAfter time.Duration
+
+	// Held says that the cost would fit but for what nodes hold in advance:
+	// it may pass before RetryAfter, as soon as they return some.
+	Held bool
 }
 
 // Decision is the answer to a take. Demands and Results go together by index.

@@ -157,6 +157,7 @@ type Grant struct {
 	Now       time.Time     // the store's time
 	RetryIn   time.Duration // when Min could be granted, or Never
 	Recalled  bool          // nothing is granted now because a take waits for held tokens
+	Held      bool          // Min would be granted but for what other nodes hold
 }
 
 // HoldReturn closes a hold of which Spent was used.

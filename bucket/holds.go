@@ -65,11 +65,16 @@ func (p *Spec) Return(s *State, v View, id sluice.HoldID, spent int64) bool {
 	return true
 }
 
+// ForHeld reports whether cost does not fit only because of what is held.
+func (v *View) ForHeld(cost int64) bool {
+	return cost > v.Available() && cost <= v.Available()+v.Held
+}
+
 // Recall marks the bucket after a refusal of cost that would have passed if
 // nothing were held, and reports whether it was one. Nothing is granted until
 // the take could have passed.
 func (p *Spec) Recall(s *State, v View, cost int64) bool {
-	if v.Held == 0 || cost > v.Available()+v.Held {
+	if !v.ForHeld(cost) {
 		return false
 	}
 	s.Ext.Recalled, s.Ext.RecallCost = v.Now+p.RetryIn(s, v, cost), cost

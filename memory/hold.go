@@ -40,6 +40,7 @@ func (s *Store) hold(r *sluice.HoldRequest, g *sluice.Grant) error {
 		p.view.Held += n
 		p.changed = true
 	} else {
+		g.Held = p.view.ForHeld(max(int64(r.Min), 1))
 		g.RetryIn = duration(p.spec.RetryIn(&p.state, p.view, max(int64(r.Min), 1)))
 	}
 	g.Remaining = sluice.Tokens(p.view.Available())

@@ -110,6 +110,7 @@ func decide(places []place, t *sluice.Take, d *sluice.Decision) (grant int64) {
 			retry = 0
 		}
 		res.RetryAfter = duration(retry)
+		res.Held = !res.Fits && p.view.ForHeld(cost)
 		if !res.Fits && !dm.Shadow {
 			d.Allowed = false
 		}

@@ -1,0 +1,147 @@
+package sluice
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// Activity is an [Observer] that remembers, for each bucket, what this
+// process asked of it in the last minute: the figures for a status view that
+// the buckets themselves do not have.
+type Activity struct {
+	seed   maphash.Seed
+	shards [activityShards]activityShard
+	most   int // buckets a shard
+}
+
+const (
+	activityShards = 32
+	activityCells  = 60 // seconds
+)
+
+// Recent is what was asked of a bucket.
+type Recent struct {
+	Allowed int64 // takes in the last 60 s that were allowed
+	Limited int64 // takes in the last 60 s that this bucket refused
+	Failed  int64 // takes in the last 60 s that got no answer
+	Total   int64 // takes since the bucket was first seen, peeks not counted
+	Last    time.Time
+}
+
+type activityShard struct {
+	mu    sync.Mutex
+	byKey map[Key]*activity
+}
+
+// activity is a ring of counts, one for each of the last seconds.
+type activity struct {
+	cells [activityCells]activityCell
+	total int64
+	last  time.Time
+}
+
+type activityCell struct {
+	second                   int64
+	allowed, limited, failed int32
+}
+
+// NewActivity remembers at most the given number of buckets (0 means 10 000),
+// those asked for last.
+func NewActivity(buckets int) *Activity {
+	if buckets <= 0 {
+		buckets = 10_000
+	}
+	return &Activity{seed: maphash.MakeSeed(), most: (buckets + activityShards - 1) / activityShards}
+}
+
+// Decided counts a take.
+func (a *Activity) Decided(t *Take, d *Decision, err error, _ time.Duration) {
+	now := time.Now()
+	for i := range t.Demands {
+		allowed, limited, failed := 0, 0, 0
+		switch {
+		case err != nil:
+			failed = 1
+		case !d.Results[i].Fits:
+			limited = 1
+		case d.Allowed:
+			allowed = 1
+		default:
+			continue // another limit refused
+		}
+		a.count(&t.Demands[i].Key, now, int32(allowed), int32(limited), int32(failed))
+	}
+}
+
+// Consumed does nothing: net consumption is in the bucket.
+func (a *Activity) Consumed(Key, Limit, Tokens) {}
+
+func (a *Activity) count(k *Key, now time.Time, allowed, limited, failed int32) {
+	sh := a.shard(k)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	b := sh.byKey[*k]
+	if b == nil {
+		sh.makeRoom(a.most)
+		b = &activity{}
+		sh.byKey[*k] = b
+	}
+	second := now.Unix()
+	c := &b.cells[second%activityCells]
+	if c.second != second {
+		*c = activityCell{second: second}
+	}
+	c.allowed += allowed
+	c.limited += limited
+	c.failed += failed
+	b.total++
+	b.last = now
+}
+
+func (a *Activity) shard(k *Key) *activityShard {
+	return &a.shards[maphash.Comparable(a.seed, *k)%activityShards]
+}
+
+// makeRoom drops the longest idle of a few buckets if there are too many.
+func (sh *activityShard) makeRoom(most int) {
+	if sh.byKey == nil {
+		sh.byKey = map[Key]*activity{}
+	}
+	if len(sh.byKey) < most {
+		return
+	}
+	var oldest Key
+	var last time.Time
+	looked := 0
+	for k, b := range sh.byKey {
+		if looked == 0 || b.last.Before(last) {
+			oldest, last = k, b.last
+		}
+		if looked++; looked == 8 {
+			break
+		}
+	}
+	delete(sh.byKey, oldest)
+}
+
+// Of is the recent activity on a bucket; it is zero if there was none.
+func (a *Activity) Of(k Key) Recent {
+	sh := a.shard(&k)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	b := sh.byKey[k]
+	if b == nil {
+		return Recent{}
+	}
+	r := Recent{Total: b.total, Last: b.last}
+	since := time.Now().Unix() - activityCells
+	for i := range b.cells {
+		if c := &b.cells[i]; c.second > since {
+			r.Allowed += int64(c.allowed)
+			r.Limited += int64(c.limited)
+			r.Failed += int64(c.failed)
+		}
+	}
+	return r
+}

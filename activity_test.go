@@ -1,0 +1,69 @@
+package sluice_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/memory"
+)
+
+func TestActivityCountsTheLastMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memory.Open(memory.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		activity := sluice.NewActivity(0)
+		l := sluice.New(store, sluice.WithObserver(activity))
+		ctx := context.Background()
+		rpm := sluice.Demand{Key: sluice.Key{Entity: "a", Limit: "rpm"}, Limit: sluice.MustParse("3/minute fixed")}
+		rpd := sluice.Demand{Key: sluice.Key{Entity: "a", Limit: "rpd"}, Limit: sluice.MustParse("100/day fixed")}
+		for range 5 {
+			if _, err := l.Take(ctx, rpm, rpd); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := l.Peek(ctx, rpm); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		if got, want := activity.Of(rpm.Key), (sluice.Recent{Allowed: 3, Limited: 2, Total: 5, Last: now}); got != want {
+			t.Errorf("rpm: %+v, want %+v", got, want)
+		}
+		if got, want := activity.Of(rpd.Key), (sluice.Recent{Allowed: 3, Total: 3, Last: now}); got != want {
+			t.Errorf("rpd: %+v, want %+v", got, want)
+		}
+		time.Sleep(59 * time.Second)
+		if got := activity.Of(rpm.Key); got.Allowed != 3 {
+			t.Errorf("after 59 s: %+v", got)
+		}
+		time.Sleep(time.Second)
+		if got := activity.Of(rpm.Key); got.Allowed != 0 || got.Limited != 0 || got.Total != 5 {
+			t.Errorf("after a minute: %+v", got)
+		}
+		if got := activity.Of(sluice.Key{Entity: "nobody"}); got != (sluice.Recent{}) {
+			t.Errorf("unknown bucket: %+v", got)
+		}
+	})
+}
+
+func TestActivityIsBounded(t *testing.T) {
+	activity := sluice.NewActivity(64)
+	var d sluice.Decision
+	seen := 0
+	for i := range 10_000 {
+		take := sluice.Take{Demands: []sluice.Demand{{Key: sluice.Key{Entity: fmt.Sprint(i)}}}}
+		activity.Decided(&take, &d, context.Canceled, 0)
+	}
+	for i := range 10_000 {
+		seen += int(activity.Of(sluice.Key{Entity: fmt.Sprint(i)}).Failed)
+	}
+	if seen == 0 || seen > 64+32 {
+		t.Errorf("%d buckets are remembered, want about 64", seen)
+	}
+}
