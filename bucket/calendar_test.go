@@ -86,3 +86,85 @@ func at(zone string, us int64) string {
 	}
 	return time.UnixMicro(us).In(loc).Format("2006-01-02 15:04:05.999999 -0700")
 }
+
+// TestCalendarDays looks at the days on which clocks were changed.
+func TestCalendarDays(t *testing.T) {
+	for _, c := range []struct {
+		zone, at   string // a moment of the day, in the zone's time
+		start, end string
+	}{
+		{"UTC", "2030-06-15T12:00:00Z", "2030-06-15T00:00:00Z", "2030-06-16T00:00:00Z"},
+		{"Asia/Kathmandu", "2030-06-15T12:00:00+05:45", "2030-06-15T00:00:00+05:45", "2030-06-16T00:00:00+05:45"},
+		// 23 and 25 hours
+		{"Europe/Madrid", "2024-03-31T12:00:00+02:00", "2024-03-31T00:00:00+01:00", "2024-04-01T00:00:00+02:00"},
+		{"Europe/Madrid", "2024-10-27T12:00:00+01:00", "2024-10-27T00:00:00+02:00", "2024-10-28T00:00:00+01:00"},
+		// 23½ and 24½ hours
+		{"Australia/Lord_Howe", "2024-10-06T12:00:00+11:00", "2024-10-06T00:00:00+10:30", "2024-10-07T00:00:00+11:00"},
+		{"Australia/Lord_Howe", "2024-04-07T12:00:00+10:30", "2024-04-07T00:00:00+11:00", "2024-04-08T00:00:00+10:30"},
+		// no midnight: the day begins at 01:00
+		{"America/Sao_Paulo", "2018-11-04T12:00:00-02:00", "2018-11-04T01:00:00-02:00", "2018-11-05T00:00:00-02:00"},
+		{"Asia/Beirut", "2024-03-31T12:00:00+03:00", "2024-03-31T01:00:00+03:00", "2024-04-01T00:00:00+03:00"},
+		{"Africa/Cairo", "2024-04-26T12:00:00+03:00", "2024-04-26T01:00:00+03:00", "2024-04-27T00:00:00+03:00"},
+		{"America/Havana", "2024-03-10T12:00:00-04:00", "2024-03-10T01:00:00-04:00", "2024-03-11T00:00:00-04:00"},
+		// midnight twice, an hour apart: the first one counts
+		{"America/Havana", "2024-11-03T12:00:00-05:00", "2024-11-03T00:00:00-04:00", "2024-11-04T00:00:00-05:00"},
+		// 23:00 to midnight twice: a day of 25 hours
+		{"America/Sao_Paulo", "2018-02-17T23:30:00-03:00", "2018-02-17T00:00:00-02:00", "2018-02-18T00:00:00-03:00"},
+		// midnight, and a minute later the day before again: it stays the new day
+		{"America/St_Johns", "2010-11-06T23:30:00-03:30", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30"},
+		{"America/St_Johns", "2010-11-07T00:00:30-02:30", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30"},
+		{"America/St_Johns", "2010-11-06T23:30:00-02:30", "2010-11-06T00:00:00-02:30", "2010-11-07T00:00:00-02:30"},
+		// a day that never was
+		{"Pacific/Apia", "2011-12-29T12:00:00-10:00", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"},
+		{"Pacific/Apia", "2011-12-31T12:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"},
+	} {
+		spec := calendar(t, sluice.CalendarDay, c.zone)
+		now, start, end := micros(t, c.at), micros(t, c.start), micros(t, c.end)
+		for _, now := range []int64{now, start, end - 1} {
+			if s, e := spec.Window(now); s != start || e != end {
+				t.Errorf("%s: %s is in the day from %s to %s, want %s to %s", c.zone,
+					at(c.zone, now), at(c.zone, s), at(c.zone, e), c.start, c.end)
+			}
+		}
+	}
+}
+
+func TestCalendarMonths(t *testing.T) {
+	for _, c := range []struct{ zone, at, start, end string }{
+		{"UTC", "2024-02-29T23:59:59Z", "2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z"},
+		{"UTC", "2023-12-31T23:59:59Z", "2023-12-01T00:00:00Z", "2024-01-01T00:00:00Z"},
+		{"Europe/Madrid", "2024-03-15T12:00:00+01:00", "2024-03-01T00:00:00+01:00", "2024-04-01T00:00:00+02:00"},
+		// put back from 00:01 on the first into the month before
+		{"America/St_Johns", "2009-10-31T23:30:00-03:30", "2009-11-01T00:00:00-02:30", "2009-12-01T00:00:00-03:30"},
+		{"Pacific/Apia", "2011-12-31T12:00:00+14:00", "2011-12-01T00:00:00-10:00", "2012-01-01T00:00:00+14:00"},
+	} {
+		spec := calendar(t, sluice.CalendarMonth, c.zone)
+		if s, e := spec.Window(micros(t, c.at)); s != micros(t, c.start) || e != micros(t, c.end) {
+			t.Errorf("%s: %s is in the month from %s to %s", c.zone, c.at, at(c.zone, s), at(c.zone, e))
+		}
+	}
+}
+
+// TestCalendarQuota: a quota is full again at midnight, there.
+func TestCalendarQuota(t *testing.T) {
+	p := calendar(t, sluice.CalendarDay, "Europe/Madrid")
+	var s bucket.State
+	now := micros(t, "2024-10-27T23:00:00+01:00")
+	take(p, &s, micros(t, "2024-10-27T00:00:00+02:00"), 10_000)
+	v, ok := take(p, &s, now, 1000)
+	if in := p.RetryIn(&s, v, 1000); ok || in != time.Hour.Microseconds() {
+		t.Errorf("an hour before midnight: %v, retry in %d µs", ok, in)
+	}
+	if _, ok := take(p, &s, now+time.Hour.Microseconds(), 10_000); !ok {
+		t.Error("not full at midnight")
+	}
+}
+
+func micros(t *testing.T, s string) int64 {
+	t.Helper()
+	tm, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tm.UnixMicro()
+}

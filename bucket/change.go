@@ -9,9 +9,10 @@ func (p *Spec) Adopt(s *State, from *Spec, now int64) {
 	from.commit(s, v)
 	a, b := from.Limit.Algorithm, p.Limit.Algorithm
 	if a == sluice.TokenBucket && b == a {
-		// The remainder is a fraction of the old period. As elapsed time it
-		// means the same to the new rate, less what is below a microsecond.
-		s.Time = v.Now - s.Rem/from.amount
+		// The remainder is a fraction of a millitoken, kept as the time it
+		// took. To a faster rate that time may mean many millitokens, of
+		// which it must not mint more than one.
+		s.Time = v.Now - min(s.Rem/from.amount, p.period/p.amount)
 		s.Rem = 0
 		return
 	}

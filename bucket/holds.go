@@ -26,10 +26,26 @@ func (p *Spec) Grantable(s *State, v View, least, most int64) int64 {
 	if !p.Holdable() || n <= 0 || n < least || s.Recalled(v) {
 		return 0
 	}
-	if s.Ext != nil && len(s.Ext.Holds) >= MaxHolds {
+	if s.Ext != nil && len(s.Ext.Holds) >= MaxHolds && s.Ext.Holds[len(s.Ext.Holds)-MaxHolds].Expires > v.Now {
 		return 0
 	}
 	return n
+}
+
+// HoldableIn is how many microseconds after v.Now at least least could be
+// held if nothing else happens, or [Never].
+func (p *Spec) HoldableIn(s *State, v View, least int64) int64 {
+	if !p.Holdable() {
+		return Never
+	}
+	wait := p.RetryIn(s, v, least)
+	if s.Recalled(v) {
+		wait = max(wait, s.Ext.Recalled-v.Now)
+	}
+	if s.Ext != nil && len(s.Ext.Holds) >= MaxHolds {
+		wait = max(wait, s.Ext.Holds[0].Expires-v.Now)
+	}
+	return wait
 }
 
 // Hold moves amount from the bucket to a node. The hold ends with its fixed
@@ -72,12 +88,16 @@ func (v *View) ForHeld(cost int64) bool {
 
 // Recall marks the bucket after a refusal of cost that would have passed if
 // nothing were held, and reports whether it was one. Nothing is granted until
-// the take could have passed.
+// the take could have passed; of several, the one that has to wait longest.
 func (p *Spec) Recall(s *State, v View, cost int64) bool {
 	if !v.ForHeld(cost) {
 		return false
 	}
-	s.Ext.Recalled, s.Ext.RecallCost = v.Now+p.RetryIn(s, v, cost), cost
+	until := v.Now + p.RetryIn(s, v, cost)
+	if s.Recalled(v) {
+		until, cost = max(until, s.Ext.Recalled), max(cost, s.Ext.RecallCost)
+	}
+	s.Ext.Recalled, s.Ext.RecallCost = until, cost
 	return true
 }
 
@@ -92,4 +112,17 @@ func (p *Spec) commitHolds(s *State, v View) {
 		}
 		return gone
 	})
+}
+
+// Lapsed is how much v counts of holds that expired and that s does not count
+// as consumed yet.
+func (p *Spec) Lapsed(s *State, v View) int64 {
+	if s.Ext == nil {
+		return 0
+	}
+	var n int64
+	for i := range s.Ext.Holds {
+		n += s.Ext.Holds[i].Amount
+	}
+	return n - v.Held
 }

@@ -47,15 +47,24 @@ func (r *refTokens) leak(t int64) {
 	r.time = t
 }
 
-// at brings r to now; holds that end on the way are used from then on.
-func (r *refTokens) at(now int64) {
+// at is r at now; holds that end on the way are used from then on.
+func (r *refTokens) at(now int64) *refTokens {
+	c := *r
+	c.used = new(big.Rat).Set(r.used)
+	c.holds = slices.Clone(r.holds)
+	c.advance(now)
+	return &c
+}
+
+func (r *refTokens) advance(now int64) {
+	now = max(now, r.time)
 	slices.SortStableFunc(r.holds, func(a, b refHold) int { return cmp.Compare(a.expires, b.expires) })
 	for len(r.holds) > 0 && r.holds[0].expires <= now {
-		r.leak(max(r.time, r.holds[0].expires))
+		r.leak(r.holds[0].expires)
 		r.used.Add(r.used, rat(r.holds[0].amount))
 		r.holds = r.holds[1:]
 	}
-	r.leak(max(r.time, now))
+	r.leak(now)
 }
 
 func (r *refTokens) held() (sum int64) {

@@ -179,6 +179,7 @@ func (p *Spec) Take(s *State, v View, cost int64) int64 {
 // answers how much that was. Windows give back only what they still count; a
 // token bucket is filled at most.
 func (p *Spec) Refund(s *State, v View, amount, since int64) int64 {
+	amount = max(amount, 0)
 	switch p.Limit.Algorithm {
 	case sluice.SlidingWindow:
 		if p.part(since) < v.Time-parts {

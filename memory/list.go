@@ -70,12 +70,13 @@ func (s *Store) listShard(n, before int, q *sluice.Query, now int64, page *sluic
 		if len(entity) > sluice.MaxKeyPart {
 			entity = "(overflow)"
 		}
+		consumed := st.Consumed + sc.spec.Lapsed(&st, v)
 		page.Buckets = append(page.Buckets, sluice.Bucket{
 			Key:       sc.key(entity),
 			Limit:     sc.limit,
 			Remaining: sluice.Tokens(v.Available()),
 			Held:      sluice.Tokens(v.Held),
-			Consumed:  sluice.Tokens(st.Consumed),
+			Consumed:  sluice.Tokens(consumed),
 			Reset:     duration(sc.spec.ResetIn(&st, v)),
 			LastTaken: time.UnixMicro(sc.spec.LastTaken(&st)),
 		})

@@ -19,46 +19,55 @@ const (
 // receipt is what is kept of a take that had an effect and has an id: what
 // to answer to a repetition and, for a lease, what was charged.
 type receipt struct {
-	print    uint64 // of the demands
+	take     sluice.Take // with its own copy of the demands
 	decision sluice.Decision
-	due      int64 // when the caller may act
 	taken    int64
+	due      int64 // when the caller may act
 	expires  int64
-	lease    bool
-	closed   sluice.Action // Commit or Release, once one came; else Adjust
-	charges  []sluice.Tokens
+	lease    bool            // it can be settled
+	closed   sluice.Action   // Commit or Release, once one came; else Adjust
+	charges  []sluice.Tokens // what it costs now
 }
 
 // record keeps the outcome of a take, unless it had no effect.
-func (r *receipt) record(t *sluice.Take, d *sluice.Decision, now int64) {
+func (r *receipt) record(t *sluice.Take, d *sluice.Decision, at, expires int64) {
 	effect := d.Allowed
 	for i := range d.Results {
 		effect = effect || d.Results[i].Consumed != 0
 	}
 	if !effect {
-		r.expires = 0
 		return
 	}
+	r.take = *t
+	r.take.Demands = slices.Clone(t.Demands)
 	r.decision = *d
-	r.decision.Demands = slices.Clone(d.Demands)
+	r.decision.Demands = nil
 	r.decision.Results = slices.Clone(d.Results)
-	r.taken, r.due = now, now+d.Delay.Microseconds()
-	r.expires = r.due + t.Keep.Microseconds()
+	r.taken, r.due, r.expires = at, at+d.Delay.Microseconds(), expires
 	r.lease = t.Lease && d.Allowed
-	r.charges = make([]sluice.Tokens, len(d.Results))
 	for i := range d.Results {
-		r.charges[i] = d.Results[i].Consumed
+		r.charges = append(r.charges, d.Results[i].Consumed)
 	}
 }
 
-// replay answers a repetition.
-func (r *receipt) replay(d *sluice.Decision, now int64) {
+// replay answers a repetition with what is left of the delay.
+func (r *receipt) replay(t *sluice.Take, d *sluice.Decision, now int64) {
 	results := append(d.Results[:0], r.decision.Results...)
 	*d = r.decision
-	d.Demands = slices.Clone(r.decision.Demands)
-	d.Results = results
+	d.Demands, d.Results = t.Demands, results
 	d.Repeated = true
-	d.Delay = time.Duration(max(0, r.due-now)) * time.Microsecond
+	d.Time = time.UnixMicro(now)
+	d.Delay = min(d.Delay, duration(max(0, r.due-now)))
+}
+
+// repeats reports whether t asks the same as the take that r is for. What is
+// only reported, and how long to wait or to remember, may differ.
+func (r *receipt) repeats(t *sluice.Take) bool {
+	return r.take.UpTo == t.UpTo && r.take.Lease == t.Lease &&
+		slices.EqualFunc(r.take.Demands, t.Demands, func(a, b sluice.Demand) bool {
+			return a.Key == b.Key && a.Limit == b.Limit && a.Charge() == b.Charge() &&
+				a.Shadow == b.Shadow && a.CountRefused == b.CountRefused
+		})
 }
 
 func (r *receipt) size() int64 {
@@ -113,23 +122,22 @@ func (rs *receipts) keepUntil(id string, at int64) {
 
 // takeOnce takes unless a take with this id has been.
 func (s *Store) takeOnce(t *sluice.Take, d *sluice.Decision) error {
-	print := s.fingerprint(t.Demands)
 	rs := s.receiptsOf(t.ID)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	now := s.clock.now()
 	s.expire(rs, now, 4)
 	if r := rs.byID[t.ID]; r != nil && r.expires > now {
-		if r.print != print {
+		if !r.repeats(t) {
 			return fmt.Errorf("take %q: %w", t.ID, sluice.ErrRequestMismatch)
 		}
-		r.replay(d, now)
+		r.replay(t, d, now)
 		return nil
 	}
 	if s.kept.Load() >= maxReceipts || s.bytes.Load() >= 2*s.config.MaxBytes {
 		return fmt.Errorf("memory store: too many leases and request ids are kept: %w", sluice.ErrUnavailable)
 	}
-	r := &receipt{print: print}
+	r := &receipt{}
 	if err := s.take(t, d, r); err != nil || r.expires == 0 {
 		return err
 	}
@@ -147,15 +155,4 @@ func (s *Store) keep(rs *receipts, id string, r *receipt) {
 	rs.keepUntil(id, r.expires)
 	s.kept.Add(1)
 	s.bytes.Add(r.size())
-}
-
-// fingerprint tells takes with one id apart.
-func (s *Store) fingerprint(demands []sluice.Demand) uint64 {
-	var h maphash.Hash
-	h.SetSeed(s.seed)
-	for _, dm := range demands {
-		dm.Cost, dm.Level = dm.Charge(), 0
-		maphash.WriteComparable(&h, dm)
-	}
-	return h.Sum64()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // Adjust consumes or refunds unconditionally.
@@ -20,9 +21,10 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 		return err
 	}
 	defer s.exit(places)
-	s.answer(d, changes, now)
+	s.answer(d, changes, places, now)
 	for i := range places {
-		places[i].adjust(int64(changes[i].Cost), now, &d.Results[i])
+		p := &places[i]
+		p.report(p.adjust(int64(changes[i].Cost), p.view.Now), &d.Results[i])
 	}
 	d.Conclude()
 	return nil
@@ -38,23 +40,27 @@ func (s *Store) enterAll(demands []sluice.Demand, now int64) ([]place, error) {
 }
 
 // answer prepares a decision that cannot be a refusal.
-func (s *Store) answer(d *sluice.Decision, demands []sluice.Demand, now int64) {
+func (s *Store) answer(d *sluice.Decision, demands []sluice.Demand, places []place, at int64) {
+	for i := range places {
+		at = max(at, places[i].view.Now)
+	}
 	results := slices.Grow(d.Results[:0], len(demands))[:len(demands)]
-	*d = sluice.Decision{Allowed: true, Time: time.UnixMicro(now), Demands: demands, Results: results}
+	*d = sluice.Decision{Allowed: true, Time: time.UnixMicro(at), Demands: demands, Results: results}
 }
 
 // adjust consumes n, or refunds it if negative, of what was taken at since.
-func (p *place) adjust(n, since int64, res *sluice.Result) {
+// It answers by how much consumption changed.
+func (p *place) adjust(n, since int64) int64 {
 	switch {
 	case n > 0:
 		n = p.spec.Take(&p.state, p.view, n)
 		p.changed = true
 	case n < 0:
 		n = -p.spec.Refund(&p.state, p.view, -n, since)
-		p.changed = true
+		p.changed = p.changed || n != 0
 	}
 	p.view.Used += n
-	p.report(n, res)
+	return n
 }
 
 // report fills in a result after n was consumed.
@@ -77,59 +83,89 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	defer rs.mu.Unlock()
 	now := s.clock.now()
 	r := rs.byID[st.ID]
-	if r == nil || !r.lease || r.expires <= now {
-		return closed(st.ID)
+	if r == nil || !r.lease || r.expires <= now || r.closed != sluice.Adjust && r.closed != st.Action {
+		return fmt.Errorf("lease %q: %w", st.ID, sluice.ErrLeaseClosed)
 	}
-	if r.closed != sluice.Adjust {
-		if r.closed != st.Action {
-			return closed(st.ID)
+	costs := r.charges
+	again := r.closed != sluice.Adjust
+	if !again {
+		var err error
+		if costs, err = r.costs(st); err != nil {
+			return err
 		}
-		s.answer(d, nil, now) // a repetition
-		d.ID = st.ID
-		return nil
 	}
-	costs, err := r.costs(st)
-	if err != nil {
-		return err
-	}
-	demands := r.decision.Demands
-	places, err := s.enterAll(demands, now)
+	demands, places, err := s.reenter(r.take.Demands, now)
 	if err != nil {
 		return err
 	}
 	defer s.exit(places)
-	s.answer(d, demands, now)
+	s.answer(d, demands, places, now)
 	d.ID = st.ID
-	for i := range places {
-		p, res := &places[i], &d.Results[i]
-		if demands[i].Limit.Algorithm == sluice.Concurrency {
-			p.settleFlight(st, now, res)
-			continue
-		}
-		n := int64(costs[i] - r.charges[i])
-		p.adjust(n, r.taken, res)
-		r.charges[i] = costs[i]
+	expires := r.expires
+	if st.Action == sluice.Renew {
+		expires = d.Time.UnixMicro() + max(st.Keep.Microseconds(), 1)
 	}
-	switch st.Action {
-	case sluice.Commit, sluice.Release:
+	for i := range places {
+		p, changed := &places[i], int64(0)
+		flies := p.spec.Limit.Algorithm == sluice.Concurrency
+		switch {
+		case again, r.decision.Results[i].Consumed == 0:
+		case flies != (r.take.Demands[i].Limit.Algorithm == sluice.Concurrency):
+			// The bucket was started anew; nothing of the lease is in it.
+		case flies:
+			changed = p.settleFlight(st, expires)
+		default:
+			changed = p.adjust(int64(costs[i]-r.charges[i]), r.taken)
+		}
+		p.report(changed, &d.Results[i])
+	}
+	r.charges = costs
+	if st.Action == sluice.Commit || st.Action == sluice.Release {
 		r.closed = st.Action
-	case sluice.Renew:
-		r.expires = now + st.Keep.Microseconds()
-		rs.keepUntil(st.ID, r.expires)
+	}
+	if expires != r.expires {
+		r.expires = expires
+		rs.keepUntil(st.ID, expires)
 	}
 	d.Conclude()
 	return nil
 }
 
-func closed(id string) error { return fmt.Errorf("lease %q: %w", id, sluice.ErrLeaseClosed) }
+// reenter enters the places of a lease under the limits that their buckets
+// have now. It does not mind the bounds: the lease has been let in.
+func (s *Store) reenter(taken []sluice.Demand, now int64) ([]sluice.Demand, []place, error) {
+	demands, places := slices.Clone(taken), make([]place, len(taken))
+	for i := range places {
+		places[i].name(s, &demands[i].Key)
+	}
+	s.lock(places)
+	for i := range places {
+		p, dm := &places[i], &demands[i]
+		s.open(p, dm, now)
+		if p.entry >= 0 && !p.gone() {
+			dm.Limit = p.scope.limit
+			continue
+		}
+		if err := p.acquire(s, dm); err != nil {
+			s.exit(places)
+			return nil, nil, err
+		}
+		p.state = bucket.State{Consumed: p.state.Consumed}
+		p.view = p.spec.View(&p.state, now)
+	}
+	return demands, places, nil
+}
+
+// gone reports whether the bucket might as well not be there.
+func (p *place) gone() bool { return p.view.Idle() && !p.state.Recalled(p.view) }
 
 // costs is what the lease is to cost in each of its buckets.
 func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 	costs := slices.Clone(r.charges)
 	for _, c := range st.Costs {
 		found := false
-		for i := range r.decision.Demands {
-			dm := &r.decision.Demands[i]
+		for i := range r.take.Demands {
+			dm := &r.take.Demands[i]
 			if dm.Key.Limit != c.Limit {
 				continue
 			}
@@ -137,7 +173,9 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 			if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != r.charges[i] {
 				return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "a place in flight cannot be adjusted, only freed"}
 			}
-			costs[i] = c.Cost
+			if r.decision.Results[i].Consumed > 0 {
+				costs[i] = c.Cost
+			}
 		}
 		if !found {
 			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "is not a limit of this lease"}
@@ -149,19 +187,23 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 	return costs, nil
 }
 
-// settleFlight frees or extends the lease's place in a concurrency limit.
-func (p *place) settleFlight(st *sluice.Settlement, now int64, res *sluice.Result) {
-	var freed int64
+// settleFlight frees or extends the lease's place in a concurrency limit, and
+// answers by how much consumption changed: committing is no refund.
+func (p *place) settleFlight(st *sluice.Settlement, expires int64) int64 {
+	p.changed = true
 	switch st.Action {
-	case sluice.Commit, sluice.Release:
-		freed = p.spec.Alight(&p.state, p.view, st.ID)
+	case sluice.Commit:
+		p.view.Used -= p.spec.Alight(&p.state, p.view, st.ID)
+	case sluice.Release:
+		freed := p.spec.Alight(&p.state, p.view, st.ID)
 		p.view.Used -= freed
-		p.changed = p.changed || freed > 0
+		return -freed
 	case sluice.Renew:
-		p.spec.Extend(&p.state, p.view, st.ID, now+st.Keep.Microseconds())
-		p.changed = true
+		p.spec.Extend(&p.state, p.view, st.ID, expires)
+	default:
+		p.changed = false
 	}
-	p.report(-freed, res)
+	return 0
 }
 
 // Reset makes buckets as new.

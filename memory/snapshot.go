@@ -41,7 +41,7 @@ type record struct {
 }
 
 type savedReceipt struct {
-	ID                  string
+	Take                sluice.Take
 	Decision            sluice.Decision
 	Charges             []sluice.Tokens
 	Due, Taken, Expires int64
@@ -52,8 +52,7 @@ type savedReceipt struct {
 func (r *record) validate() error {
 	switch {
 	case r.Receipt != nil:
-		d := &r.Receipt.Decision
-		if n := len(r.Receipt.Charges); n == 0 || len(d.Demands) != n || len(d.Results) != n || d.Decider < 0 || d.Decider >= n {
+		if n := len(r.Receipt.Charges); n == 0 || len(r.Receipt.Take.Demands) != n || len(r.Receipt.Decision.Results) != n {
 			return errors.New("incomplete receipt")
 		}
 	case r.Key == nil || r.Limit == nil || r.State == nil:
@@ -163,17 +162,17 @@ func (s *Store) copyReceipts(rs *receipts) []*savedReceipt {
 	defer rs.mu.Unlock()
 	now := s.clock.now()
 	saved := make([]*savedReceipt, 0, len(rs.byID))
-	for id, r := range rs.byID {
+	for _, r := range rs.byID {
 		if r.expires > now {
-			saved = append(saved, r.save(id))
+			saved = append(saved, r.save())
 		}
 	}
 	return saved
 }
 
-func (r *receipt) save(id string) *savedReceipt {
+func (r *receipt) save() *savedReceipt {
 	return &savedReceipt{
-		ID: id, Decision: r.decision, Charges: slices.Clone(r.charges),
+		Take: r.take, Decision: r.decision, Charges: slices.Clone(r.charges),
 		Due: r.due, Taken: r.taken, Expires: r.expires, Lease: r.lease, Closed: r.closed,
 	}
 }
@@ -281,8 +280,9 @@ func (s *Store) restore(r *record) error {
 }
 
 func (s *Store) restoreReceipt(saved *savedReceipt) {
-	s.keep(s.receiptsOf(saved.ID), saved.ID, &receipt{
-		print: s.fingerprint(saved.Decision.Demands), decision: saved.Decision, charges: saved.Charges,
+	id := saved.Take.ID
+	s.keep(s.receiptsOf(id), id, &receipt{
+		take: saved.Take, decision: saved.Decision, charges: saved.Charges,
 		due: saved.Due, taken: saved.Taken, expires: saved.Expires, lease: saved.Lease, closed: saved.Closed,
 	})
 }

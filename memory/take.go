@@ -48,80 +48,101 @@ func (s *Store) takeFrom(places []place, t *sluice.Take, d *sluice.Decision, r *
 	}
 	defer s.exit(places)
 
+	at := now
+	for i := range places {
+		at = max(at, places[i].view.Now) // time never runs backwards for a bucket
+	}
 	d.Demands, d.ID, d.Source, d.Repeated, d.Delay = t.Demands, t.ID, sluice.FromStore, false, 0
-	d.Time = time.UnixMicro(now)
+	d.Time = time.UnixMicro(at)
 	d.Results = slices.Grow(d.Results[:0], len(places))[:len(places)]
-	grant := decide(places, t, d)
+	decide(places, t, d)
+	expires := at + (d.Delay + t.Keep).Microseconds()
 	for i := range places {
 		p, dm, res := &places[i], &t.Demands[i], &d.Results[i]
-		var cost int64
-		switch {
-		case t.Peek:
-		case d.Allowed && (res.Fits || !dm.Shadow):
-			cost = p.cost(dm, grant)
-		case !d.Allowed && dm.CountRefused && dm.Limit.Algorithm != sluice.Concurrency:
-			cost = p.cost(dm, 0)
+		if !t.Peek {
+			p.carryOut(t, dm, d.Allowed, res, expires)
 		}
-		if cost > 0 {
-			if dm.Limit.Algorithm == sluice.Concurrency {
-				expires := now + (d.Delay + t.Keep).Microseconds()
-				p.spec.Board(&p.state, p.view, bucket.Flight{ID: t.ID, Cost: cost, Expires: expires})
-				p.view.Used += cost
-			} else {
-				cost = p.spec.Take(&p.state, p.view, cost)
-				p.view.Used += cost
-			}
-			p.changed = true
-		} else if !d.Allowed && !t.Peek && !res.Fits && !dm.Shadow && p.spec.Recall(&p.state, p.view, p.cost(dm, 0)) {
-			p.changed = true
+		if res.RetryAfter = 0; !res.Fits {
+			res.RetryAfter = duration(p.spec.RetryIn(&p.state, p.view, p.ask))
 		}
-		res.Consumed = sluice.Tokens(cost)
 		res.Remaining = sluice.Tokens(p.view.Available())
-		res.ResetAfter = time.Duration(p.spec.ResetIn(&p.state, p.view)) * time.Microsecond
+		res.ResetAfter = duration(p.spec.ResetIn(&p.state, p.view))
 	}
 	d.Conclude()
 	if r != nil {
-		r.record(t, d, now)
+		r.record(t, d, at, expires)
 	}
 	return nil
 }
 
-// decide fills in whether each demand fits and when it could, and whether the
-// take is allowed. For a take up to an amount it answers the grant.
-func decide(places []place, t *sluice.Take, d *sluice.Decision) (grant int64) {
-	d.Allowed = true
-	if t.UpTo {
-		grant = grantable(places, t)
+// carryOut does to one bucket what the decision means for it.
+func (p *place) carryOut(t *sluice.Take, dm *sluice.Demand, allowed bool, res *sluice.Result, expires int64) {
+	cost := int64(0)
+	switch {
+	case allowed && res.Fits:
+		cost = p.ask
+	case !allowed && dm.CountRefused && dm.Limit.Algorithm != sluice.Concurrency:
+		cost = int64(dm.Charge())
+	case !allowed && !res.Fits && !dm.Shadow:
+		p.changed = p.spec.Recall(&p.state, p.view, p.ask)
 	}
+	if cost == 0 {
+		return
+	}
+	if dm.Limit.Algorithm == sluice.Concurrency {
+		p.spec.Board(&p.state, p.view, bucket.Flight{ID: t.ID, Cost: cost, Expires: expires})
+	} else {
+		cost = p.spec.Take(&p.state, p.view, cost)
+	}
+	p.view.Used += cost
+	p.changed = true
+	res.Consumed = sluice.Tokens(cost)
+}
+
+// decide fills in whether each demand fits, whether the take is allowed, and
+// after which delay.
+func decide(places []place, t *sluice.Take, d *sluice.Decision) {
+	d.Allowed = true
+	asks(places, t)
 	for i := range places {
-		p, dm, res := &places[i], &t.Demands[i], &d.Results[i]
-		cost := int64(dm.Charge())
-		if t.UpTo {
-			cost = grant
-			if grant == 0 {
-				cost = min(int64(dm.Charge()), int64(sluice.Token))
+		p, dm := &places[i], &t.Demands[i]
+		fits := p.ask <= p.view.Available()
+		held := !fits && p.view.ForHeld(p.ask)
+		if !fits && t.Within > 0 && !dm.Shadow && !t.UpTo {
+			if wait, ok := p.ahead(t.Within); ok {
+				fits, held = true, false
+				d.Delay = max(d.Delay, duration(wait))
 			}
 		}
-		retry := p.spec.RetryIn(&p.state, p.view, cost)
-		ahead := retry > 0 && retry <= t.Within.Microseconds() && dm.Limit.Algorithm == sluice.TokenBucket && !t.UpTo && !dm.Shadow
-		res.Fits = retry == 0 || ahead
-		if ahead {
-			d.Delay = max(d.Delay, time.Duration(retry)*time.Microsecond)
-			retry = 0
-		}
-		res.RetryAfter = duration(retry)
-		res.Held = !res.Fits && p.view.ForHeld(cost)
-		if !res.Fits && !dm.Shadow {
+		d.Results[i] = sluice.Result{Fits: fits, Held: held}
+		if !fits && !dm.Shadow {
 			d.Allowed = false
 		}
 	}
-	return grant
 }
 
-// grantable is how much of the cost every limit that can refuse has room for,
-// in whole tokens unless it is all of it.
-func grantable(places []place, t *sluice.Take) int64 {
-	want := int64(t.Demands[0].Charge())
+// ahead is how long the cost has to wait if it is taken before it is there,
+// and whether it can be.
+func (p *place) ahead(within time.Duration) (int64, bool) {
+	if p.spec.Limit.Algorithm != sluice.TokenBucket || p.view.Used+p.ask > p.spec.Capacity+int64(sluice.MaxTokens) {
+		return 0, false
+	}
+	wait := p.spec.RetryIn(&p.state, p.view, p.ask)
+	return wait, wait <= within.Microseconds()
+}
+
+// asks sets what is asked of each bucket. A take up to an amount asks for
+// what every limit that can refuse has room for, in whole tokens unless it is
+// all of it; or if that is nothing, for what it would have been content with.
+func asks(places []place, t *sluice.Take) {
+	for i := range places {
+		places[i].ask = int64(t.Demands[i].Charge())
+	}
+	if !t.UpTo {
+		return
+	}
+	const token = int64(sluice.Token)
+	want := places[0].ask
 	grant := want
 	for i := range places {
 		if !t.Demands[i].Shadow {
@@ -129,9 +150,14 @@ func grantable(places []place, t *sluice.Take) int64 {
 		}
 	}
 	if grant < want {
-		grant = max(0, grant-grant%int64(sluice.Token))
+		grant = max(0, grant-grant%token)
 	}
-	return grant
+	if grant == 0 {
+		grant = min(want, token)
+	}
+	for i := range places {
+		places[i].ask = grant
+	}
 }
 
 func duration(us int64) time.Duration {
@@ -151,6 +177,7 @@ type place struct {
 	spec   *bucket.Spec
 	state  bucket.State
 	view   bucket.View
+	ask    int64 // what is asked of the bucket
 
 	acquired bool // this place counts in scope.refs
 	changed  bool
@@ -161,14 +188,6 @@ type place struct {
 func (p *place) name(s *Store, k *sluice.Key) {
 	h := maphash.Comparable(s.seed, *k)
 	p.shard, p.hash, p.entity = uint32(h>>(64-shardBits)), uint32(h), k.Entity
-}
-
-// cost is what the demand takes here.
-func (p *place) cost(dm *sluice.Demand, grant int64) int64 {
-	if grant > 0 {
-		return grant
-	}
-	return int64(dm.Charge())
 }
 
 // overflow names the overflow buckets, one for each place in a take, with
@@ -209,37 +228,46 @@ func (s *Store) enter(places []place, demands []sluice.Demand, now int64) error 
 func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, error) {
 	for i := range places {
 		p, dm := &places[i], &demands[i]
-		sh := &s.shards[p.shard]
-		p.entry = sh.find(&s.scopes, p.hash, &dm.Key, p.entity)
-		if p.entry < 0 {
-			if len(p.entity) <= sluice.MaxKeyPart && (s.full() || len(sh.entries) >= maxShard) {
-				return i, nil
-			}
-			p.state = bucket.State{}
-		} else {
-			sc := s.scopes.get(sh.entries[p.entry].scope)
-			p.state = sh.state(p.entry)
-			if sc.limit == dm.Limit {
-				p.scope, p.spec = sc, sc.spec
-				p.view = p.spec.View(&p.state, now)
-				continue
-			}
+		if !s.open(p, dm, now) {
+			return i, nil
+		}
+		if p.entry >= 0 && p.scope.limit == dm.Limit {
+			continue
+		}
+		from := p.spec
+		if err := p.acquire(s, dm); err != nil {
+			return -1, err
+		}
+		if p.entry >= 0 {
 			// The limit has changed. The state is written only if the take
 			// writes, so what it points to is not touched here.
 			p.state.Ext = cloneExt(p.state.Ext)
-			if err := p.acquire(s, dm); err != nil {
-				return -1, err
-			}
-			p.spec.Adopt(&p.state, sc.spec, now)
-			p.view = p.spec.View(&p.state, now)
-			continue
-		}
-		if err := p.acquire(s, dm); err != nil {
-			return -1, err
+			p.spec.Adopt(&p.state, from, now)
 		}
 		p.view = p.spec.View(&p.state, now)
 	}
 	return -1, nil
+}
+
+// open finds a place's bucket under the limit it has, or reports false if it
+// is new and there is no room for it.
+func (s *Store) open(p *place, dm *sluice.Demand, now int64) bool {
+	sh := &s.shards[p.shard]
+	p.entry = sh.find(&s.scopes, p.hash, &dm.Key, p.entity)
+	if p.entry < 0 {
+		p.state = bucket.State{}
+		return len(p.entity) > sluice.MaxKeyPart || !s.full() && len(sh.entries) < maxShard
+	}
+	p.scope = s.scopes.get(sh.entries[p.entry].scope)
+	p.spec = p.scope.spec
+	p.state = sh.state(p.entry)
+	p.view = p.spec.View(&p.state, now)
+	if p.view.Now > now && p.view.Idle() && !p.state.Recalled(p.view) {
+		// Full means absent, so its time does not count either.
+		p.state = bucket.State{Consumed: p.state.Consumed}
+		p.view = p.spec.View(&p.state, now)
+	}
+	return true
 }
 
 func (p *place) acquire(s *Store, dm *sluice.Demand) error {

@@ -1,0 +1,66 @@
+package advance
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// clock measures time on the monotonic clock and notices when that cannot be
+// trusted: when the wall clock has run ahead of it, as after the machine was
+// suspended, or when the store's clock has.
+type clock struct {
+	origin time.Time
+	skew   atomic.Int64 // wall clock less monotonic, at its lowest
+
+	// store is the store's time less ours: at most this, as of the last
+	// replies. 0 before the first.
+	store atomic.Int64
+
+	// epoch counts distrust. Holds of an earlier epoch are void.
+	epoch atomic.Uint64
+}
+
+// outrun is by how much a clock may run ahead unnoticed. The margin of every
+// hold is greater.
+const outrun = 500 * time.Millisecond
+
+func (c *clock) start() { c.origin = time.Now() }
+
+// now is the time since the start, and the epoch it is in.
+func (c *clock) now() (time.Duration, uint64) {
+	t := time.Now()
+	mono := t.Sub(c.origin)
+	skew := t.UnixNano() - c.origin.UnixNano() - int64(mono)
+	if low := c.skew.Load(); skew != low {
+		if skew-low > int64(outrun) {
+			c.skew.Store(skew)
+			c.epoch.Add(1)
+		} else if skew < low {
+			c.skew.Store(skew)
+		}
+	}
+	return mono, c.epoch.Load()
+}
+
+// heard compares the store's time in a reply with ours: the reply was made
+// between sent and received.
+func (c *clock) heard(store time.Time, sent, received time.Duration) {
+	micro := store.UnixNano()
+	least, most := micro-int64(received), micro-int64(sent)
+	known := c.store.Load()
+	switch {
+	case known == 0 || most < known:
+		c.store.Store(most)
+	case least-known > int64(outrun):
+		c.store.Store(most)
+		c.epoch.Add(1)
+	}
+}
+
+// storeTime is our best guess of the store's time.
+func (c *clock) storeTime(now time.Duration) time.Time {
+	if offset := c.store.Load(); offset != 0 {
+		return time.Unix(0, offset+int64(now))
+	}
+	return c.origin.Add(now)
+}

@@ -1,0 +1,149 @@
+package advance
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+const (
+	askers   = 4   // calls for holds under way at once
+	askBatch = 128 // requests in one call
+)
+
+// flight is a request for tokens of one bucket that is under way. Callers
+// that need them wait for done.
+type flight struct {
+	local *local
+	shard *tableShard
+	least sluice.Tokens
+	done  chan struct{}
+}
+
+// launch asks for more of l's tokens, unless that is under way. The caller
+// holds the shard's lock. It answers the flight to wait for, or nil if so
+// many are waiting that the store had better decide.
+func (s *Store) launch(l *local, sh *tableShard, least sluice.Tokens) *flight {
+	if l.asking != nil {
+		return l.asking
+	}
+	if s.closing.Err() != nil {
+		return nil
+	}
+	f := &flight{local: l, shard: sh, least: least, done: make(chan struct{})}
+	select {
+	case s.asks <- f:
+		l.asking = f
+		return f
+	default:
+		return nil
+	}
+}
+
+// ask sends requests, as many as there are in one call.
+func (s *Store) ask() {
+	batch := make([]*flight, 0, askBatch)
+	requests := make([]sluice.HoldRequest, 0, askBatch)
+	grants := make([]sluice.Grant, askBatch)
+	for {
+		batch = batch[:0]
+		select {
+		case f := <-s.asks:
+			batch = append(batch, f)
+		case <-s.closing.Done():
+			return
+		}
+	more:
+		for len(batch) < askBatch {
+			select {
+			case f := <-s.asks:
+				batch = append(batch, f)
+			default:
+				break more
+			}
+		}
+		requests = s.requests(batch, requests[:0])
+		sent, epoch := s.clock.now()
+		ctx, cancel := context.WithTimeout(s.closing, time.Second)
+		err := s.inner.Hold(ctx, requests, grants[:len(batch)])
+		cancel()
+		received, _ := s.clock.now()
+		s.stats.asked.Add(int64(len(batch)))
+		for i, f := range batch {
+			if err == nil {
+				s.clock.heard(grants[i].Now, sent, received)
+			}
+			s.land(f, &requests[i], &grants[i], err, sent, epoch)
+		}
+	}
+}
+
+// requests says what to ask for. What was used up is reported along.
+func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluice.HoldRequest {
+	for _, f := range batch {
+		f.shard.mu.Lock()
+		l := f.local
+		now, _ := s.clock.now()
+		most := l.want(now)
+		r := sluice.HoldRequest{
+			Key: l.key, Limit: l.limit, TTL: holdFor,
+			ID:  sluice.HoldID{Node: s.node, Seq: s.seq.Add(1)},
+			Min: min(f.least, most), Max: most,
+			Previous: l.settle.id, Spent: l.settle.amount - l.settle.left,
+		}
+		l.settle = hold{}
+		l.asked, l.spent = now, 0
+		f.shard.mu.Unlock()
+		requests = append(requests, r)
+	}
+	return requests
+}
+
+// land takes in what a flight brought. After an error nothing is known, so
+// nothing is in hand; the store decides the next takes.
+func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err error, sent time.Duration, epoch uint64) {
+	f.shard.mu.Lock()
+	defer f.shard.mu.Unlock()
+	l := f.local
+	l.asking, l.waiting = nil, 0
+	defer close(f.done)
+	now, _ := s.clock.now()
+	if err != nil {
+		l.exactOnly = now + gap
+		return
+	}
+	l.remaining = g.Remaining
+	if g.Amount > 0 {
+		s.stats.granted.Add(1)
+		kept := g.Expires.Sub(g.Now)
+		h := hold{id: r.ID, amount: g.Amount, left: g.Amount, until: sent + kept - kept/10, epoch: epoch}
+		if l.holds[0].id.Seq == 0 {
+			l.holds[0] = h
+		} else {
+			l.holds[1] = h
+		}
+		if g.Amount < r.Max && g.Remaining < f.least {
+			// That was all there was. When it is spent, let a few tokens
+			// come before asking again.
+			l.deny(f.least, max(gap, l.dueIn(f.least-g.Remaining)), now)
+		}
+		return
+	}
+	switch {
+	case g.Held || g.Recalled:
+		// Others hold what is missing, or somebody waits for what we hold.
+		// The store has to decide, and to know who was refused.
+		l.exactOnly = now + gap
+	default:
+		l.deny(f.least, max(g.RetryIn, min(gap, 4*l.dueIn(sluice.Token))), now)
+	}
+}
+
+// dueIn is about how long it takes n to be refilled.
+func (l *local) dueIn(n sluice.Tokens) time.Duration {
+	if l.limit.Algorithm != sluice.TokenBucket || n <= 0 {
+		return 0
+	}
+	return time.Duration(float64(n) / float64(l.limit.Amount) * float64(l.limit.Period))
+}

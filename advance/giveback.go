@@ -1,0 +1,115 @@
+package advance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// returns lets go of all that l has in hand, to be given back. The caller
+// holds the lock.
+func (l *local) returns(all []sluice.HoldReturn) []sluice.HoldReturn {
+	for _, h := range [...]*hold{&l.settle, &l.holds[0], &l.holds[1]} {
+		if h.id.Seq != 0 {
+			all = append(all, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: h.id, Spent: h.amount - h.left})
+			*h = hold{}
+		}
+	}
+	return all
+}
+
+// giveBack returns holds. Nothing is sent twice: after an error they count as
+// spent once they expire.
+func (s *Store) giveBack(ctx context.Context, returns []sluice.HoldReturn) error {
+	var errs []error
+	for len(returns) > 0 {
+		n := min(len(returns), askBatch)
+		if err := s.inner.Return(ctx, returns[:n]); err != nil {
+			errs = append(errs, err)
+		} else {
+			s.stats.returned.Add(int64(n))
+		}
+		returns = returns[n:]
+	}
+	return errors.Join(errs...)
+}
+
+// returnOne gives back what is held of one bucket, and reports whether there
+// was anything.
+func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
+	sh := &s.table.shards[s.table.shard(k)]
+	sh.mu.Lock()
+	var returns []sluice.HoldReturn
+	if l := sh.byKey[*k]; l != nil {
+		returns = l.returns(nil)
+		now, _ := s.clock.now()
+		l.exactOnly = now + gap
+	}
+	sh.mu.Unlock()
+	return len(returns) > 0 && s.giveBack(ctx, returns) == nil
+}
+
+// returnAll gives everything back.
+func (s *Store) returnAll(ctx context.Context) error {
+	var returns []sluice.HoldReturn
+	for i := range s.table.shards {
+		sh := &s.table.shards[i]
+		sh.mu.Lock()
+		for _, l := range sh.byKey {
+			returns = l.returns(returns)
+		}
+		sh.mu.Unlock()
+	}
+	return s.giveBack(ctx, returns)
+}
+
+// housekeep gives back what idle buckets hold, reports what was used up, and
+// forgets buckets that are not used any more.
+func (s *Store) housekeep() {
+	ticker := time.NewTicker(time.Second / 4)
+	defer ticker.Stop()
+	for part := 0; ; part = (part + 1) % 4 {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-ticker.C:
+		}
+		var returns []sluice.HoldReturn
+		for i := part; i < tableShards; i += 4 {
+			returns = s.tidy(&s.table.shards[i], returns)
+		}
+		if len(returns) == 0 {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(s.closing, time.Second)
+		if err := s.giveBack(ctx, returns); err != nil && s.closing.Err() == nil {
+			s.config.Log.Warn("held tokens not returned: they come back when their holds expire", "holds", len(returns), "error", err)
+		}
+		cancel()
+	}
+}
+
+func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldReturn {
+	now, epoch := s.clock.now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for k, l := range sh.byKey {
+		if l.asking != nil {
+			continue
+		}
+		left := l.available(now, epoch)
+		switch idle := now - l.used; {
+		case idle > returnAfter:
+			returns = l.returns(returns)
+			if now > l.denyUntil {
+				delete(sh.byKey, k)
+			}
+		case l.settle.id.Seq != 0 && left == 0:
+			returns = append(returns, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: l.settle.id, Spent: l.settle.amount - l.settle.left})
+			l.settle = hold{}
+		}
+	}
+	return returns
+}

@@ -1,0 +1,189 @@
+package advance
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+const (
+	// MinCapacity is the least capacity of a limit that is worth leasing:
+	// smaller ones are decided by the store.
+	MinCapacity = 40 * sluice.Token
+
+	shareOfCapacity = 10                     // one hold is at most this part of it
+	horizon         = 500 * time.Millisecond // of traffic in a hold
+	gap             = 25 * time.Millisecond  // least time between asking a drained bucket
+	denyFor         = time.Second            // a refusal is remembered for at most
+)
+
+// local is what this node knows of one bucket and has of its tokens.
+type local struct {
+	key   sluice.Key
+	limit sluice.Limit
+
+	holds  [2]hold // spent in this order; a zero id is none
+	settle hold    // used up and not yet reported
+	asking *flight // for more, now
+
+	denyUntil time.Duration
+	denyCost  sluice.Tokens
+	denyRetry time.Duration // when it really could pass
+	exactOnly time.Duration // until then the store decides each take
+
+	remaining sluice.Tokens // in the store, when last heard
+	used      time.Duration // last
+	asked     time.Duration // last
+	spent     sluice.Tokens // since then
+	rate      float64       // tokens a second, smoothed
+	waiting   sluice.Tokens // what callers wait for
+}
+
+// hold is tokens in hand.
+type hold struct {
+	id     sluice.HoldID
+	amount sluice.Tokens
+	left   sluice.Tokens
+	until  time.Duration
+	epoch  uint64
+}
+
+func (h *hold) valid(now time.Duration, epoch uint64) bool {
+	return h.id.Seq != 0 && now < h.until && h.epoch == epoch
+}
+
+// available is how much can be spent here and now. Holds that cannot be
+// trusted any more are dropped: the store counts them as spent.
+func (l *local) available(now time.Duration, epoch uint64) sluice.Tokens {
+	var n sluice.Tokens
+	for i := range l.holds {
+		h := &l.holds[i]
+		if h.id.Seq == 0 {
+			continue
+		}
+		if !h.valid(now, epoch) {
+			*h = hold{}
+			continue
+		}
+		n += h.left
+	}
+	if first := &l.holds[0]; first.left == 0 {
+		if first.id.Seq != 0 && l.settle.id.Seq == 0 {
+			l.settle, *first = *first, hold{}
+		}
+		if first.id.Seq == 0 {
+			l.holds[0], l.holds[1] = l.holds[1], hold{}
+		}
+	}
+	return n
+}
+
+// spend takes n, which is available.
+func (l *local) spend(n sluice.Tokens, now time.Duration) {
+	l.spent += n
+	l.used = now
+	for i := range l.holds {
+		h := &l.holds[i]
+		m := min(n, h.left)
+		h.left -= m
+		n -= m
+	}
+}
+
+// giveBack undoes spend, if the tokens can still be used.
+func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
+	l.spent -= n
+	for i := range l.holds {
+		h := &l.holds[i]
+		if h.valid(now, epoch) {
+			m := min(n, h.amount-h.left)
+			h.left += m
+			n -= m
+		}
+	}
+}
+
+// denied reports whether a refusal still stands for cost.
+func (l *local) denied(cost sluice.Tokens, now time.Duration) bool {
+	return now < l.denyUntil && cost >= l.denyCost
+}
+
+// deny remembers a refusal that could pass after retry.
+func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
+	if retry == sluice.Never {
+		return // costs nothing to find out again, and the answer is another
+	}
+	l.denyUntil, l.denyCost, l.denyRetry = now+min(retry, denyFor), cost, now+retry
+}
+
+// share is the most that one hold may have.
+func (l *local) share() sluice.Tokens { return l.limit.Capacity() / shareOfCapacity }
+
+// wants reports whether it is time to ask for more, before running out.
+func (l *local) wants(now time.Duration, epoch uint64) bool {
+	if l.asking != nil || now < l.exactOnly || now < l.denyUntil || l.holds[1].id.Seq != 0 {
+		return false
+	}
+	h := &l.holds[0]
+	if h.id.Seq == 0 {
+		return false // nobody needs more
+	}
+	return h.left < h.amount/4 || h.until-now < holdFor/8
+}
+
+// want is how much to ask for.
+func (l *local) want(now time.Duration) sluice.Tokens {
+	if since := (now - l.asked).Seconds(); l.asked != 0 && since > 0 {
+		seen := float64(l.spent+l.waiting) / since
+		l.rate += (seen - l.rate) / 2
+	}
+	n := l.share() / 4 // at first sight, and at least
+	if l.asked != 0 {
+		n = max(n/4, sluice.Tokens(l.rate*horizon.Seconds()))
+	}
+	if l.remaining < l.limit.Capacity()/4 && l.asked != 0 {
+		// Others may need what there is: take only what is spent at once.
+		n = max(sluice.Token, min(n, sluice.Tokens(l.rate*gap.Seconds())))
+	}
+	return min(max(n, l.waiting), l.share())
+}
+
+// table finds the local state of a bucket. It is bounded: beyond that, new
+// buckets are decided by the store.
+type table struct {
+	seed   maphash.Seed
+	shards [tableShards]tableShard
+	most   int // buckets a shard
+}
+
+const tableShards = 256
+
+type tableShard struct {
+	mu    sync.Mutex
+	byKey map[sluice.Key]*local
+}
+
+func newTable(buckets int) *table {
+	t := &table{seed: maphash.MakeSeed(), most: max(1, buckets/tableShards)}
+	for i := range t.shards {
+		t.shards[i].byKey = map[sluice.Key]*local{}
+	}
+	return t
+}
+
+func (t *table) shard(k *sluice.Key) uint32 {
+	return uint32(maphash.Comparable(t.seed, *k) % tableShards)
+}
+
+// local is the bucket's state, new if need be; nil if the table is full. The
+// caller holds the shard's lock.
+func (sh *tableShard) local(k *sluice.Key, limit *sluice.Limit, most int) *local {
+	l := sh.byKey[*k]
+	if l == nil && len(sh.byKey) < most {
+		l = &local{key: *k, limit: *limit}
+		sh.byKey[*k] = l
+	}
+	return l
+}

@@ -1,0 +1,185 @@
+package advance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Config of a store. The zero Config is a good one.
+type Config struct {
+	// MaxBuckets bounds how many buckets this node has tokens or refusals of;
+	// others are decided by the store. 0 means 1 million.
+	MaxBuckets int
+
+	// Log gets the few lines a store writes. Nil means slog.Default.
+	Log *slog.Logger
+}
+
+const (
+	defaultBuckets = 1_000_000
+	holdFor        = 10 * time.Second // the store keeps a hold
+	returnAfter    = 3 * time.Second  // of idleness a hold goes back
+)
+
+// Store is a [sluice.Store] in front of a shared one. It is safe for
+// concurrent use.
+type Store struct {
+	inner  sluice.Store
+	config Config
+	node   uint64
+	seq    atomic.Uint64
+	clock  clock
+	table  *table
+
+	asks    chan *flight
+	stats   counters
+	closing context.Context
+	close   context.CancelFunc
+	stopped sync.WaitGroup
+}
+
+var _ sluice.Store = (*Store)(nil)
+
+type counters struct {
+	leased, denied, asked, exact, granted, returned, distrusted atomic.Int64
+}
+
+// Stats are counts since New.
+type Stats struct {
+	Leased     int64 // takes decided with tokens in hand
+	Denied     int64 // takes refused by the deny cache
+	Exact      int64 // takes that the store decided
+	Asked      int64 // requests for holds
+	Granted    int64 // of them, those that got something
+	Returned   int64 // holds given back
+	Distrusted int64 // times all holds were dropped because a clock ran ahead
+	Buckets    int64 // known now
+}
+
+// New puts leasing in front of inner, which must be able to hold.
+func New(inner sluice.Store, config Config) (*Store, error) {
+	if !inner.Capabilities().Has(sluice.CanHold) {
+		return nil, fmt.Errorf("advance: the store cannot hold tokens: %w", errors.ErrUnsupported)
+	}
+	if config.MaxBuckets == 0 {
+		config.MaxBuckets = defaultBuckets
+	}
+	if config.MaxBuckets < 0 {
+		return nil, fmt.Errorf("advance: MaxBuckets: %d: must not be negative", config.MaxBuckets)
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	s := &Store{inner: inner, config: config, node: rand.Uint64() | 1, table: newTable(config.MaxBuckets)}
+	s.asks = make(chan *flight, 1024)
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.clock.start()
+	for range askers {
+		s.stopped.Go(s.ask)
+	}
+	s.stopped.Go(s.housekeep)
+	return s, nil
+}
+
+// Close returns what is held and closes the inner store.
+func (s *Store) Close() error {
+	if s.closing.Err() != nil {
+		return nil
+	}
+	s.close()
+	s.stopped.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return errors.Join(s.returnAll(ctx), s.inner.Close())
+}
+
+// Capabilities are the inner store's.
+func (s *Store) Capabilities() sluice.Capabilities { return s.inner.Capabilities() }
+
+// Watch passes on what the inner store tells.
+func (s *Store) Watch(wake func(sluice.Key)) {
+	if w, ok := s.inner.(sluice.Watcher); ok {
+		w.Watch(func(k sluice.Key) {
+			s.forgive(k)
+			wake(k)
+		})
+	}
+}
+
+// Stats tells what the store did.
+func (s *Store) Stats() Stats {
+	st := Stats{
+		Leased: s.stats.leased.Load(), Denied: s.stats.denied.Load(), Exact: s.stats.exact.Load(),
+		Asked: s.stats.asked.Load(), Granted: s.stats.granted.Load(), Returned: s.stats.returned.Load(),
+		Distrusted: int64(s.clock.epoch.Load()),
+	}
+	for i := range s.table.shards {
+		sh := &s.table.shards[i]
+		sh.mu.Lock()
+		st.Buckets += int64(len(sh.byKey))
+		sh.mu.Unlock()
+	}
+	return st
+}
+
+// Adjust asks the inner store, and forgets refusals that a refund may end.
+func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.Decision) error {
+	err := s.inner.Adjust(ctx, changes, d)
+	for i := range changes {
+		s.forgive(changes[i].Key)
+	}
+	return err
+}
+
+// Settle asks the inner store, and forgets refusals that it may end.
+func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
+	err := s.inner.Settle(ctx, st, d)
+	if err == nil {
+		for i := range d.Demands {
+			s.forgive(d.Demands[i].Key)
+		}
+	}
+	return err
+}
+
+// Reset asks the inner store, and forgets refusals.
+func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
+	err := s.inner.Reset(ctx, keys)
+	for _, k := range keys {
+		s.forgive(k)
+	}
+	return err
+}
+
+// Hold asks the inner store.
+func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
+	return s.inner.Hold(ctx, requests, grants)
+}
+
+// Return asks the inner store.
+func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
+	return s.inner.Return(ctx, returns)
+}
+
+// List asks the inner store. What it shows as held is in the nodes' hands.
+func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
+	return s.inner.List(ctx, q)
+}
+
+// forgive forgets a refusal.
+func (s *Store) forgive(k sluice.Key) {
+	sh := &s.table.shards[s.table.shard(&k)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if l := sh.byKey[k]; l != nil {
+		l.denyUntil, l.exactOnly = 0, 0
+	}
+}

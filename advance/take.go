@@ -1,0 +1,327 @@
+package advance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Take decides with tokens in hand where it can, and asks the inner store
+// where it must.
+func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if t.Peek || t.ID != "" || t.UpTo || t.Within > 0 {
+		return s.exact(ctx, t, d)
+	}
+	var few [4]seat
+	seats := few[:0]
+	if len(t.Demands) > len(few) {
+		seats = make([]seat, 0, len(t.Demands))
+	}
+	for i := range t.Demands {
+		seats = append(seats, seat{shard: s.table.shard(&t.Demands[i].Key)})
+	}
+	for try := 0; ; try++ {
+		now, epoch := s.clock.now()
+		s.lock(seats)
+		switch s.look(seats, t.Demands, now, epoch, try) {
+		case allLocal:
+			s.spendAll(seats, t.Demands, now, epoch)
+			s.answer(t, d, seats, now, epoch, sluice.FromLease)
+			s.unlock(seats)
+			s.stats.leased.Add(1)
+			return nil
+		case refused:
+			s.answer(t, d, seats, now, epoch, sluice.FromDenyCache)
+			s.unlock(seats)
+			s.stats.denied.Add(1)
+			return nil
+		case wait:
+			s.launchAll(seats, t.Demands, now)
+			s.unlock(seats)
+			if err := s.landed(ctx, seats); err != nil {
+				return err
+			}
+		case askStore:
+			s.spendAll(seats, t.Demands, now, epoch)
+			s.launchAll(seats, t.Demands, now) // for the next take
+			s.unlock(seats)
+			return s.mixed(ctx, t, d, seats)
+		}
+	}
+}
+
+// seat is where one demand stands.
+type seat struct {
+	shard  uint32
+	local  *local  // nil: the store decides, and nothing is remembered
+	flight *flight // waited for
+	what   kind
+}
+
+type kind uint8
+
+const (
+	inHand  kind = iota // tokens are here
+	missing             // could be leased, but there is not enough
+	exactly             // the store decides
+	denied              // refused, as far as we know
+)
+
+type outcome uint8
+
+const (
+	allLocal outcome = iota
+	refused
+	wait
+	askStore
+)
+
+// leasable reports whether tokens for the demand can be held in advance.
+func leasable(dm *sluice.Demand) bool {
+	if dm.Critical || dm.Shadow || dm.CountRefused {
+		return false
+	}
+	switch dm.Limit.Algorithm {
+	case sluice.TokenBucket, sluice.FixedWindow:
+		c := dm.Limit.Capacity()
+		return c >= MinCapacity && dm.Charge() <= c/shareOfCapacity
+	}
+	return false
+}
+
+// look finds out what can be decided here. The caller holds all locks.
+func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, epoch uint64, try int) outcome {
+	result := allLocal
+	for i := range seats {
+		st, dm := &seats[i], &demands[i]
+		st.what, st.local, st.flight = exactly, nil, nil
+		if !dm.Critical && dm.Limit.Algorithm != sluice.Concurrency {
+			sh := &s.table.shards[st.shard]
+			st.local = sh.local(&dm.Key, &dm.Limit, s.table.most)
+		}
+		if l := st.local; l != nil {
+			if l.limit != dm.Limit {
+				s.start(l, dm.Limit)
+			}
+			cost := dm.Charge()
+			canLease := leasable(dm)
+			switch {
+			case canLease && l.available(now, epoch) >= cost:
+				st.what = inHand
+				continue
+			case l.denied(cost, now) && !dm.Shadow && !dm.CountRefused:
+				st.what = denied
+				result = refused
+			case canLease && now >= l.exactOnly && try < 3:
+				st.what = missing
+			}
+		}
+		if result != refused {
+			if st.what == missing && result != askStore {
+				result = wait
+			} else {
+				result = askStore
+			}
+		}
+	}
+	return result
+}
+
+// start makes l ready for another limit. What was held under the old one
+// lapses with its expiry.
+func (s *Store) start(l *local, limit sluice.Limit) {
+	l.limit = limit
+	l.holds, l.settle = [2]hold{}, hold{}
+	l.denyUntil, l.asked, l.spent, l.rate = 0, 0, 0, 0
+}
+
+// spendAll spends what is in hand, and asks for more where it runs low.
+func (s *Store) spendAll(seats []seat, demands []sluice.Demand, now time.Duration, epoch uint64) {
+	for i := range seats {
+		st := &seats[i]
+		if st.what != inHand {
+			continue
+		}
+		cost := demands[i].Charge()
+		st.local.spend(cost, now)
+		if st.local.wants(now, epoch) {
+			s.launch(st.local, &s.table.shards[st.shard], cost)
+		}
+	}
+}
+
+// launchAll asks for what is missing.
+func (s *Store) launchAll(seats []seat, demands []sluice.Demand, now time.Duration) {
+	for i := range seats {
+		st := &seats[i]
+		if st.what != missing {
+			continue
+		}
+		if st.flight = s.launch(st.local, &s.table.shards[st.shard], demands[i].Charge()); st.flight != nil {
+			st.local.waiting += demands[i].Charge()
+		} else {
+			st.local.exactOnly = now + gap
+		}
+	}
+}
+
+// landed waits for what was asked.
+func (s *Store) landed(ctx context.Context, seats []seat) error {
+	for i := range seats {
+		if f := seats[i].flight; f != nil {
+			select {
+			case <-f.done:
+			case <-s.closing.Done(): // the store says so
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// mixed has the store decide what cannot be decided here, in one call. What
+// is in hand is already spent.
+func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, seats []seat) error {
+	asked := *t
+	asked.Demands = make([]sluice.Demand, 0, len(seats))
+	for i := range seats {
+		if seats[i].what != inHand {
+			asked.Demands = append(asked.Demands, t.Demands[i])
+		}
+	}
+	var got sluice.Decision
+	err := s.exact(ctx, &asked, &got)
+	now, epoch := s.clock.now()
+	s.lock(seats)
+	defer s.unlock(seats)
+	if err != nil {
+		if !errors.Is(err, sluice.ErrUnknown) {
+			s.giveBackAll(seats, t.Demands, now, epoch)
+		}
+		return err
+	}
+	if !got.Allowed {
+		s.giveBackAll(seats, t.Demands, now, epoch)
+	}
+	s.merge(t, d, &got, seats, now, epoch)
+	return nil
+}
+
+// giveBackAll undoes spendAll.
+func (s *Store) giveBackAll(seats []seat, demands []sluice.Demand, now time.Duration, epoch uint64) {
+	for i := range seats {
+		if seats[i].what == inHand {
+			seats[i].local.giveBack(demands[i].Charge(), now, epoch)
+		}
+	}
+}
+
+// merge makes one answer of the store's and ours, and remembers refusals.
+func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, now time.Duration, epoch uint64) {
+	results := slices.Grow(d.Results[:0], len(seats))[:len(seats)]
+	*d = *got
+	d.Demands, d.Results = t.Demands, results
+	next := 0
+	for i := range seats {
+		st, dm := &seats[i], &t.Demands[i]
+		if st.what == inHand {
+			results[i] = st.local.result(dm.Charge(), d.Allowed, now, epoch)
+			continue
+		}
+		r := got.Results[next]
+		next++
+		results[i] = r
+		if st.local == nil || got.Source != sluice.FromStore {
+			continue
+		}
+		st.local.remaining, st.local.used = r.Remaining, now
+		if !r.Fits && !r.Held && !dm.CountRefused {
+			st.local.deny(dm.Charge(), r.RetryAfter, now)
+		}
+	}
+	d.Conclude()
+}
+
+// answer fills in a decision that was made here.
+func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now time.Duration, epoch uint64, source sluice.Source) {
+	results := slices.Grow(d.Results[:0], len(seats))[:len(seats)]
+	*d = sluice.Decision{
+		Allowed: source == sluice.FromLease, Source: source, Time: s.clock.storeTime(now),
+		Demands: t.Demands, Results: results,
+	}
+	for i := range seats {
+		st, cost := &seats[i], t.Demands[i].Charge()
+		switch st.what {
+		case denied:
+			results[i] = sluice.Result{
+				Remaining:  st.local.remaining,
+				RetryAfter: max(st.local.denyRetry-now, time.Microsecond),
+				ResetAfter: st.local.dueIn(t.Demands[i].Limit.Capacity() - st.local.remaining),
+			}
+		case inHand:
+			results[i] = st.local.result(cost, d.Allowed, now, epoch)
+		default:
+			results[i] = sluice.Result{Fits: true} // not asked
+		}
+	}
+	d.Conclude()
+}
+
+// result is the answer of a bucket whose tokens are in hand. What remains is
+// what is here and what was in the store when last heard.
+func (l *local) result(cost sluice.Tokens, spent bool, now time.Duration, epoch uint64) sluice.Result {
+	r := sluice.Result{Fits: true, Remaining: l.remaining + l.available(now, epoch)}
+	if spent {
+		r.Consumed = cost
+	}
+	r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
+	return r
+}
+
+// exact has the store decide. If it refuses because of what nodes hold, our
+// own holds go back first and it decides once more.
+func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	s.stats.exact.Add(1)
+	err := s.inner.Take(ctx, t, d)
+	if err != nil || d.Allowed || t.Peek {
+		return err
+	}
+	returned := false
+	for i := range d.Results {
+		if d.Results[i].Held && s.returnOne(ctx, &t.Demands[i].Key) {
+			returned = true
+		}
+	}
+	if !returned {
+		return nil
+	}
+	return s.inner.Take(ctx, t, d)
+}
+
+// lock locks the shards of all seats in order, each once.
+func (s *Store) lock(seats []seat) {
+	for n := next(seats, -1); n >= 0; n = next(seats, n) {
+		s.table.shards[n].mu.Lock()
+	}
+}
+
+func (s *Store) unlock(seats []seat) {
+	for n := next(seats, -1); n >= 0; n = next(seats, n) {
+		s.table.shards[n].mu.Unlock()
+	}
+}
+
+// next is the lowest shard above after that a seat is in, or -1.
+func next(seats []seat, after int) int {
+	least := -1
+	for i := range seats {
+		if n := int(seats[i].shard); n > after && (least < 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}

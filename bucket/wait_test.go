@@ -1,0 +1,182 @@
+package bucket_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
+)
+
+// someLimit is a limit of the algorithm with numbers that meet each other
+// often.
+func someLimit(r *rand.Rand, a sluice.Algorithm) sluice.Limit {
+	l := sluice.Limit{Algorithm: a, Amount: sluice.Tokens(1 + r.Int64N(50))}
+	switch a {
+	case sluice.Concurrency:
+		l.Amount *= sluice.Token
+		return l
+	case sluice.TokenBucket:
+		l.Burst = sluice.Tokens(r.Int64N(100))
+	}
+	l.Period = time.Duration(1+r.Int64N(200)) * time.Microsecond
+	return l
+}
+
+// someState is a bucket that has seen takes, debts, refunds and holds, and the
+// time it has come to.
+func someState(r *rand.Rand, p *bucket.Spec) (s bucket.State, now int64) {
+	now = 1_000_000 + r.Int64N(1000)
+	for range 1 + r.IntN(12) {
+		now += r.Int64N(60)
+		v := p.View(&s, now)
+		amount := 1 + r.Int64N(p.Capacity)
+		id := sluice.HoldID{Seq: r.Uint64()}
+		switch {
+		case p.Limit.Algorithm == sluice.Concurrency:
+			if amount <= v.Available() {
+				p.Board(&s, v, bucket.Flight{ID: fmt.Sprint(id), Cost: amount, Expires: now + r.Int64N(100)})
+			}
+		case r.IntN(3) == 0 && p.Holdable():
+			if n := p.Grantable(&s, v, 1, amount); n > 0 {
+				p.Hold(&s, v, bucket.Hold{ID: id, Amount: n, Expires: now + 1 + r.Int64N(200)})
+			}
+		case r.IntN(8) == 0:
+			p.Refund(&s, v, amount, now)
+		case amount <= v.Available() || r.IntN(8) == 0:
+			p.Take(&s, v, amount)
+		}
+	}
+	return s, now
+}
+
+func algorithms(t *testing.T, f func(t *testing.T, r *rand.Rand, a sluice.Algorithm)) {
+	for _, a := range []sluice.Algorithm{sluice.TokenBucket, sluice.SlidingWindow, sluice.FixedWindow, sluice.Concurrency} {
+		t.Run(a.String(), func(t *testing.T) { f(t, seeded(t), a) })
+	}
+}
+
+// TestWaitsAreExact: a microsecond before RetryIn is over the cost does not
+// fit, and then it does; and the same for ResetIn and an idle bucket.
+func TestWaitsAreExact(t *testing.T) {
+	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
+		for range 20_000 {
+			p := compile(t, someLimit(r, a))
+			s, now := someState(r, p)
+			v := p.View(&s, now)
+			cost := 1 + r.Int64N(p.Capacity+2)
+			fits := func(t int64) bool { w := p.View(&s, t); return cost <= w.Available() }
+			switch in := p.RetryIn(&s, v, cost); {
+			case in == bucket.Never:
+				if cost <= p.Capacity {
+					t.Fatalf("%s: a cost of %d can never pass (%+v)", p.Limit, cost, s)
+				}
+			case in == 0:
+				if !fits(v.Now) {
+					t.Fatalf("%s: a cost of %d should fit (%+v, %+v)", p.Limit, cost, v, s)
+				}
+			case in < 0 || fits(v.Now+in-1) || !fits(v.Now+in):
+				t.Fatalf("%s: a cost of %d should fit first after %d µs (%+v, %+v)", p.Limit, cost, in, v, s)
+			}
+			idle := func(t int64) bool { w := p.View(&s, t); return w.Idle() }
+			if in := p.ResetIn(&s, v); in < 0 || !idle(v.Now+in) || in > 0 && idle(v.Now+in-1) {
+				t.Fatalf("%s: should be idle first after %d µs (%+v, %+v)", p.Limit, in, v, s)
+			}
+		}
+	})
+}
+
+// TestIdleMeansAbsent: an idle state and no state answer alike, now and later.
+func TestIdleMeansAbsent(t *testing.T) {
+	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
+		for range 20_000 {
+			p := compile(t, someLimit(r, a))
+			old, now := someState(r, p)
+			v := p.View(&old, now)
+			now = v.Now + p.ResetIn(&old, v)
+			var absent bucket.State
+			for range 5 {
+				cost := 1 + r.Int64N(p.Capacity)
+				v, w := p.View(&old, now), p.View(&absent, now)
+				if v.Available() != w.Available() || p.RetryIn(&old, v, cost) != p.RetryIn(&absent, w, cost) ||
+					p.ResetIn(&old, v) != p.ResetIn(&absent, w) {
+					t.Fatalf("%s at %d: %+v is not like an absent one: %+v, %+v", p.Limit, now, old, v, w)
+				}
+				if cost <= v.Available() && a == sluice.Concurrency {
+					f := bucket.Flight{ID: fmt.Sprint(r.Uint64()), Cost: cost, Expires: now + r.Int64N(100)}
+					p.Board(&old, v, f)
+					p.Board(&absent, w, f)
+				} else if cost <= v.Available() {
+					p.Take(&old, v, cost)
+					p.Take(&absent, w, cost)
+				}
+				now += r.Int64N(100)
+			}
+		}
+	})
+}
+
+// TestManyStepsEqualOne: a bucket that is written at every step of the way
+// ends like one that is looked at once in the end.
+func TestManyStepsEqualOne(t *testing.T) {
+	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
+		for range 10_000 {
+			p := compile(t, someLimit(r, a))
+			once, now := someState(r, p)
+			often := copyOf(&once)
+			for range r.IntN(30) {
+				now += r.Int64N(10)
+				v := p.View(&often, now)
+				switch {
+				case a == sluice.Concurrency:
+					p.Board(&often, v, bucket.Flight{ID: "passing", Expires: now})
+				case r.IntN(2) == 0:
+					p.Return(&often, v, sluice.HoldID{}, 0) // not there
+				default:
+					p.Take(&often, v, 0)
+				}
+			}
+			cost := 1 + r.Int64N(p.Capacity)
+			v, w := p.View(&once, now), p.View(&often, now)
+			if v != w || p.RetryIn(&once, v, cost) != p.RetryIn(&often, w, cost) || p.ResetIn(&once, v) != p.ResetIn(&often, w) {
+				t.Fatalf("%s: one step to %d gives %+v, many give %+v", p.Limit, now, v, w)
+			}
+		}
+	})
+}
+
+// TestLookingWritesNothing: no question changes a state.
+func TestLookingWritesNothing(t *testing.T) {
+	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
+		for range 2_000 {
+			p := compile(t, someLimit(r, a))
+			s, now := someState(r, p)
+			before := fmt.Sprintf("%+v %+v", s, s.Ext)
+			v := p.View(&s, now+r.Int64N(1000))
+			p.RetryIn(&s, v, 1+r.Int64N(p.Capacity))
+			p.ResetIn(&s, v)
+			p.Grantable(&s, v, 1, p.Capacity)
+			p.LastTaken(&s)
+			if after := fmt.Sprintf("%+v %+v", s, s.Ext); after != before {
+				t.Fatalf("%s: before %s, after %s", p.Limit, before, after)
+			}
+		}
+	})
+}
+
+// TestWaitsBeyondForeverAreCut: the slowest limit that can be written, deep in
+// debt, answers a time that every store can add to its own.
+func TestWaitsBeyondForeverAreCut(t *testing.T) {
+	p := compile(t, sluice.Limit{Amount: 1, Period: 5 * 366 * 24 * time.Hour, Burst: sluice.MaxTokens})
+	var s bucket.State
+	p.Take(&s, p.View(&s, epoch), 2*int64(sluice.MaxTokens))
+	v := p.View(&s, epoch)
+	if in := p.RetryIn(&s, v, p.Capacity); in != bucket.Forever {
+		t.Errorf("retry in %d", in)
+	}
+	if in := p.ResetIn(&s, v); in != bucket.Forever {
+		t.Errorf("reset in %d", in)
+	}
+}
