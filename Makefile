@@ -1,0 +1,75 @@
+# `make` alone prints this help. Each target says what it does after ##.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+# How long each fuzz target runs.
+FUZZTIME ?= 5s
+
+# How often soak runs the tests, and how long it fuzzes each target.
+SOAKCOUNT ?= 20
+SOAKFUZZ ?= 2m
+
+say = @printf '\n==> %s\n'
+
+.PHONY: help
+help: ## Print this help
+	@echo "Sluice: never over the limit, at memory speed"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: deps lint race fuzz peers ## Everything that must hold before a change is merged
+	$(say) "all good"
+
+.PHONY: deps
+deps: ## Install the Debian packages the tests need (as root), or say which are missing
+	$(say) "packages"
+	@scripts/deps
+
+.PHONY: lint
+lint: ## Check format, vet, staticcheck, errcheck
+	$(say) "lint"
+	@scripts/lint
+
+.PHONY: race
+race: ## Run the tests under the race detector
+	$(say) "tests, with the race detector"
+	@go test -race -timeout 10m ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME each (5s)
+	$(say) "fuzzing, $(FUZZTIME) each"
+	@scripts/fuzz $(FUZZTIME)
+
+# The benchmarks have their own module, so that the peers they compare with
+# never enter the product's.
+.PHONY: peers
+peers:
+	$(say) "benchmarks build and pass their own tests"
+	@if [[ -f bench/go.mod ]]; then cd bench && go vet ./... && go test ./...; else echo "no bench module here"; fi
+
+.PHONY: bench
+bench: ## Compare with other limiters, and write docs/benchmarks.md
+	$(say) "benchmarks"
+	@cd bench && go run . -page ../docs/benchmarks.md
+
+.PHONY: soak
+soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m): finds what is rare
+	$(say) "tests, $(SOAKCOUNT) times"
+	@go test -race -count $(SOAKCOUNT) -timeout 6h ./...
+	$(say) "fuzzing, $(SOAKFUZZ) each"
+	@scripts/fuzz $(SOAKFUZZ)
+
+.PHONY: build
+build: ## Build bin/sluice
+	$(say) "build"
+	@CGO_ENABLED=0 go build -trimpath -o bin/sluice ./cmd/sluice
+	@echo "bin/sluice"
+
+.PHONY: clean
+clean: ## Remove what build made
+	$(say) "clean"
+	@rm -rf bin
