@@ -132,9 +132,8 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	}
 	switch {
 	case g.Held || g.Recalled:
-		// Others hold what is missing, or somebody waits for what we hold.
-		// The store has to decide, and to know who was refused.
-		l.exactOnly = now + gap
+		// Others hold what is missing, or somebody waits for what is held.
+		l.denyHeld(f.least, g.RetryIn, now)
 	default:
 		l.deny(f.least, max(g.RetryIn, min(gap, 4*l.dueIn(sluice.Token))), now)
 	}

@@ -36,19 +36,21 @@ func (s *Store) giveBack(ctx context.Context, returns []sluice.HoldReturn) error
 	return errors.Join(errs...)
 }
 
-// returnOne gives back what is held of one bucket, and reports whether there
-// was anything.
+// returnOne gives back what is held of one bucket, and reports whether any of
+// it can be of use to others.
 func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
 	sh := &s.table.shards[s.table.shard(k)]
+	now, epoch := s.clock.now()
 	sh.mu.Lock()
-	var returns []sluice.HoldReturn
-	if l := sh.byKey[*k]; l != nil {
-		returns = l.returns(nil)
-		now, _ := s.clock.now()
-		l.exactOnly = now + gap
+	l := sh.byKey[*k]
+	if l == nil || l.available(now, epoch) == 0 {
+		sh.mu.Unlock()
+		return false
 	}
+	returns := l.returns(nil)
+	l.exactOnly = now + gap
 	sh.mu.Unlock()
-	return len(returns) > 0 && s.giveBack(ctx, returns) == nil
+	return s.giveBack(ctx, returns) == nil
 }
 
 // returnAll gives everything back.

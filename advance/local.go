@@ -32,6 +32,7 @@ type local struct {
 	denyCost  sluice.Tokens
 	denyRetry time.Duration // when it really could pass
 	exactOnly time.Duration // until then the store decides each take
+	probe     bool          // the store decides the next take, and the others wait for it
 
 	remaining sluice.Tokens // in the store, when last heard
 	used      time.Duration // last
@@ -116,6 +117,14 @@ func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
 		return // costs nothing to find out again, and the answer is another
 	}
 	l.denyUntil, l.denyCost, l.denyRetry = now+min(retry, denyFor), cost, now+retry
+}
+
+// denyHeld remembers a refusal that holds caused, for a moment only, after
+// which the store decides one take, so that it knows who is waiting.
+func (l *local) denyHeld(cost sluice.Tokens, retry, now time.Duration) {
+	l.deny(cost, retry, now)
+	l.denyUntil = min(l.denyUntil, now+gap)
+	l.probe = true
 }
 
 // share is the most that one hold may have.

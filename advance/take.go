@@ -47,6 +47,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 		case askStore:
 			s.spendAll(seats, t.Demands, now, epoch)
 			s.launchAll(seats, t.Demands, now) // for the next take
+			probing(seats, t.Demands, now)
 			s.unlock(seats)
 			return s.mixed(ctx, t, d, seats)
 		}
@@ -115,7 +116,7 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 			case l.denied(cost, now) && !dm.Shadow && !dm.CountRefused:
 				st.what = denied
 				result = refused
-			case canLease && now >= l.exactOnly && try < 3:
+			case canLease && now >= l.exactOnly && !l.probe && try < 3:
 				st.what = missing
 			}
 		}
@@ -183,6 +184,15 @@ func (s *Store) landed(ctx context.Context, seats []seat) error {
 	return nil
 }
 
+// probing makes the others wait while the store decides for one of them.
+func probing(seats []seat, demands []sluice.Demand, now time.Duration) {
+	for i := range seats {
+		if st := &seats[i]; st.what == exactly && st.local != nil && st.local.probe {
+			st.local.deny(demands[i].Charge(), gap, now)
+		}
+	}
+}
+
 // mixed has the store decide what cannot be decided here, in one call. What
 // is in hand is already spent.
 func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, seats []seat) error {
@@ -238,12 +248,24 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, now
 		if st.local == nil || got.Source != sluice.FromStore {
 			continue
 		}
-		st.local.remaining, st.local.used = r.Remaining, now
-		if !r.Fits && !r.Held && !dm.CountRefused {
-			st.local.deny(dm.Charge(), r.RetryAfter, now)
-		}
+		st.local.heard(&r, dm, now)
 	}
 	d.Conclude()
+}
+
+// heard learns from what the store said of the bucket.
+func (l *local) heard(r *sluice.Result, dm *sluice.Demand, now time.Duration) {
+	l.remaining, l.used = r.Remaining, now
+	l.probe = false
+	switch {
+	case dm.CountRefused || dm.Shadow:
+	case r.Fits:
+		l.denyUntil = 0
+	case r.Held:
+		l.denyHeld(dm.Charge(), r.RetryAfter, now)
+	default:
+		l.deny(dm.Charge(), r.RetryAfter, now)
+	}
 }
 
 // answer fills in a decision that was made here.

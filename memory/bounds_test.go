@@ -73,14 +73,14 @@ func TestBytesAreBounded(t *testing.T) {
 	s := open(t, memory.Config{MaxBytes: 1 << 20, Log: quiet})
 	l := sluice.New(s)
 	ctx := context.Background()
-	for i := range 20_000 {
+	for i := range 10_000 {
 		d := demand(fmt.Sprintf("client-%020d", i), "10/hour sliding")
 		if _, err := l.Take(ctx, d); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if st := s.Stats(); st.Bytes > 1<<20+64<<10 || st.Overflowed == 0 {
-		t.Errorf("after 20000 sliding windows: %+v, want about 1 MiB and overflows", st)
+		t.Errorf("after 10000 sliding windows: %+v, want about 1 MiB and overflows", st)
 	}
 }
 
@@ -133,11 +133,11 @@ func TestFullBucketsAreForgottenAndOnlyThose(t *testing.T) {
 }
 
 func TestMemoryIsGivenBack(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	s := open(t, memory.Config{Clock: func() time.Time { return now }, MaxBuckets: 300_000})
+	clock := newClock()
+	s := open(t, memory.Config{Clock: clock.now, MaxBuckets: 30_000})
 	l := sluice.New(s)
 	fill := func(generation int) uint64 {
-		for i := range 200_000 {
+		for i := range 20_000 {
 			take(t, l, demand(fmt.Sprintf("g%d-%d", generation, i), "10/s"))
 		}
 		runtime.GC()
@@ -147,8 +147,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 	first := fill(0)
 	for g := range 5 {
-		now = now.Add(time.Hour)
-		if heap := fill(g + 1); heap > first*3/2 {
+		clock.advance(time.Hour)
+		if heap := fill(g + 1); heap > 2*first {
 			t.Fatalf("generation %d: heap %d, first %d: memory is not reused", g+1, heap, first)
 		}
 	}
@@ -158,8 +158,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 }
 
 func TestScopesAreForgotten(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	s := open(t, memory.Config{Clock: func() time.Time { return now }})
+	clock := newClock()
+	s := open(t, memory.Config{Clock: clock.now})
 	l := sluice.New(s)
 	heap := func() uint64 {
 		runtime.GC()
@@ -169,18 +169,18 @@ func TestScopesAreForgotten(t *testing.T) {
 	}
 	var first uint64
 	for g := range 6 {
-		for i := range 50_000 {
+		for i := range 10_000 {
 			d := demand("same", "10/s")
 			d.Key.Resource = fmt.Sprintf("/path/%d/%d", g, i)
 			take(t, l, d)
 		}
-		now = now.Add(time.Hour)
+		clock.advance(time.Hour)
 		if g == 1 {
 			first = heap()
 		}
 	}
 	if h := heap(); h > first*3/2 {
-		t.Errorf("heap %d after 300000 resources, %d after 100000: scopes are kept", h, first)
+		t.Errorf("heap %d after 60000 resources, %d after 20000: scopes are kept", h, first)
 	}
 }
 

@@ -1,7 +1,9 @@
 package memory_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluice-go/sluice/memory"
 )
@@ -19,3 +21,15 @@ func open(tb testing.TB, config memory.Config) *memory.Store {
 	})
 	return s
 }
+
+// testClock is a clock that only the test moves.
+type testClock struct{ micros atomic.Int64 }
+
+func newClock() *testClock {
+	c := &testClock{}
+	c.micros.Store(time.Unix(1_700_000_000, 0).UnixMicro())
+	return c
+}
+
+func (c *testClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
+func (c *testClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }

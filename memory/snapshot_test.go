@@ -18,8 +18,8 @@ import (
 
 func TestSnapshotBringsEverythingBack(t *testing.T) {
 	ctx := context.Background()
-	now := time.Unix(1_700_000_000, 0)
-	config := memory.Config{Snapshot: filepath.Join(t.TempDir(), "state"), Clock: func() time.Time { return now }}
+	clock := newClock()
+	config := memory.Config{Snapshot: filepath.Join(t.TempDir(), "state"), Clock: clock.now}
 	limits := []string{"10/hour burst 7", "10/hour sliding", "10/hour fixed", "50/month Europe/Madrid"}
 	s := open(t, config)
 	l := sluice.New(s)
@@ -47,7 +47,7 @@ func TestSnapshotBringsEverythingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	now = now.Add(time.Second)
+	clock.advance(time.Second)
 	s = open(t, config)
 	l = sluice.New(s)
 	for i, limit := range limits {

@@ -1,0 +1,143 @@
+package advance_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/advance"
+	"github.com/sluice-go/sluice/memory"
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// shared lets several nodes close one store.
+type shared struct{ sluice.Store }
+
+func (shared) Close() error { return nil }
+
+func cluster(t testing.TB, nodes int) (*memory.Store, []*advance.Store) {
+	t.Helper()
+	store, err := memory.Open(memory.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	var all []*advance.Store
+	for range nodes {
+		s, err := advance.New(shared{store}, advance.Config{Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		all = append(all, s)
+	}
+	return store, all
+}
+
+func demand(entity, limit string) sluice.Demand {
+	return sluice.Demand{Key: sluice.Key{Entity: entity, Limit: "l"}, Limit: sluice.MustParse(limit)}
+}
+
+func TestUnderTheLimitMostTakesAreLocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, nodes := cluster(t, 1)
+		l := sluice.New(nodes[0])
+		for i := range 10_000 {
+			d, err := l.Take(context.Background(), demand("a", "2000/s"))
+			if err != nil || !d.Allowed {
+				t.Fatalf("take %d: %+v, %v", i, d, err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		st := nodes[0].Stats()
+		if st.Leased < 9_990 || st.Asked > 200 {
+			t.Errorf("%+v: want nearly all takes leased with few requests", st)
+		}
+	})
+}
+
+func TestSaturatedNodesShareAllThereIsAndNoMore(t *testing.T) {
+	for _, limit := range []string{"100/s burst 200", "1000/s", "1000/s burst 100"} {
+		t.Run(limit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, nodes := cluster(t, 4)
+				const seconds = 20
+				var mu sync.Mutex
+				allowed, start := 0, time.Now()
+				var wg sync.WaitGroup
+				for n, node := range nodes {
+					l := sluice.New(node)
+					for c := range 4 {
+						wg.Go(func() {
+							r := rand.New(rand.NewPCG(uint64(n), uint64(c)))
+							for time.Since(start) < seconds*time.Second {
+								d, err := l.Take(context.Background(), demand("a", limit))
+								if err != nil {
+									t.Error(err)
+									return
+								}
+								if d.Allowed {
+									mu.Lock()
+									allowed++
+									mu.Unlock()
+								}
+								time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
+							}
+						})
+					}
+				}
+				wg.Wait()
+				lim := sluice.MustParse(limit)
+				bound := int(lim.Capacity()/sluice.Token) + int(time.Since(start).Seconds()*float64(lim.Amount/sluice.Token))
+				t.Logf("%s: %d allowed of %d; %+v", limit, allowed, bound, nodes[0].Stats())
+				if allowed > bound {
+					t.Errorf("%d allowed, more than the bound of %d", allowed, bound)
+				}
+				if allowed < bound*97/100 {
+					t.Errorf("%d allowed, less than 97 %% of %d", allowed, bound)
+				}
+			})
+		})
+	}
+}
+
+func TestHoldsGoBackWhenIdleAndOnClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, nodes := cluster(t, 2)
+		for i, n := range nodes {
+			if _, err := sluice.New(n).Take(context.Background(), demand(fmt.Sprint("e", i), "1000/hour")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held := func() (sum sluice.Tokens) {
+			p, err := store.List(context.Background(), sluice.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range p.Buckets {
+				sum += b.Held
+			}
+			return sum
+		}
+		if held() == 0 {
+			t.Fatal("nothing is held")
+		}
+		nodes[0].Close()
+		time.Sleep(5 * time.Second)
+		if h := held(); h != 0 {
+			t.Errorf("%s still held", h)
+		}
+		d, err := sluice.New(store).Peek(context.Background(), demand("e0", "1000/hour"))
+		if err != nil || d.Results[0].Remaining < 999*sluice.Token {
+			t.Errorf("after the return: %+v, %v", d.Results[0], err)
+		}
+	})
+}
