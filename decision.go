@@ -119,6 +119,14 @@ func (e *RefusedError) Error() string {
 // has filled in for every demand. It is here so that all stores agree.
 func (d *Decision) Conclude() {
 	d.RetryAfter, d.Decider, d.Granted = 0, 0, 0
+	if len(d.Results) == 1 && !d.Demands[0].Shadow { // nothing to compare
+		if r := &d.Results[0]; d.Allowed {
+			d.Granted = r.Consumed
+		} else {
+			d.RetryAfter, d.Delay = r.RetryAfter, 0
+		}
+		return
+	}
 	if d.Allowed {
 		for i := range d.Results {
 			if d.scarcer(i, d.Decider) {

@@ -26,7 +26,7 @@ func (p *Spec) Adopt(s *State, from *Spec, now int64) {
 	// What is held may be spent under either limit, so it counts as used; a
 	// late return of it will be ignored.
 	used := s.Used + v.Held
-	consumed := saturate(s.Consumed + v.Held)
+	consumed := Saturate(s.Consumed + v.Held)
 	*s = State{}
 	if used > 0 {
 		w := p.View(s, v.Now)

@@ -49,7 +49,7 @@ func untilFlights(s *State, v View, target int64) int64 {
 func (p *Spec) Board(s *State, v View, f Flight) {
 	p.commit(s, v)
 	s.Used += f.Cost
-	s.Consumed = saturate(s.Consumed + f.Cost)
+	s.Consumed = Saturate(s.Consumed + f.Cost)
 	insertFlight(s.Ext, f)
 }
 

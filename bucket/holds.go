@@ -77,7 +77,7 @@ func (p *Spec) Return(s *State, v View, id sluice.HoldID, spent int64) bool {
 	spent = min(max(spent, 0), s.Ext.Holds[i].Amount)
 	s.Ext.Holds = slices.Delete(s.Ext.Holds, i, i+1)
 	s.Used += spent
-	s.Consumed = saturate(s.Consumed + spent)
+	s.Consumed = Saturate(s.Consumed + spent)
 	return true
 }
 
@@ -108,7 +108,7 @@ func (p *Spec) commitHolds(s *State, v View) {
 	s.Ext.Holds = slices.DeleteFunc(s.Ext.Holds, func(h Hold) bool {
 		gone := h.Expires <= v.Now || !sameWindow
 		if gone {
-			s.Consumed = saturate(s.Consumed + h.Amount)
+			s.Consumed = Saturate(s.Consumed + h.Amount)
 		}
 		return gone
 	})

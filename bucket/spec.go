@@ -20,6 +20,7 @@ type Spec struct {
 	Capacity int64 // the most that can be taken at once
 
 	amount, period int64 // refill in lowest terms
+	forever        int64 // how many periods are as long as Forever
 	zone           *time.Location
 }
 
@@ -31,6 +32,7 @@ func Compile(l sluice.Limit) (*Spec, error) {
 	s := &Spec{Limit: l, Capacity: int64(l.Capacity())}
 	if l.Algorithm == sluice.TokenBucket {
 		s.amount, s.period = l.Rate()
+		s.forever = Forever / s.period
 	} else {
 		s.period = l.Period.Microseconds()
 	}
@@ -171,7 +173,7 @@ func (p *Spec) Take(s *State, v View, cost int64) int64 {
 	if p.Limit.Algorithm == sluice.SlidingWindow {
 		s.Ext.Counts[floorMod(v.Time, ring)] += cost
 	}
-	s.Consumed = saturate(s.Consumed + cost)
+	s.Consumed = Saturate(s.Consumed + cost)
 	return cost
 }
 
@@ -201,7 +203,7 @@ func (p *Spec) Refund(s *State, v View, amount, since int64) int64 {
 	if s.Used == 0 {
 		s.Rem = 0
 	}
-	s.Consumed = saturate(s.Consumed - amount)
+	s.Consumed = Saturate(s.Consumed - amount)
 	return amount
 }
 
@@ -231,8 +233,8 @@ func (p *Spec) commit(s *State, v View) {
 	s.Used, s.Rem, s.Time = v.Used, v.Rem, v.Time
 }
 
-// saturate keeps a counter within the range that every store can keep.
-func saturate(n int64) int64 {
+// Saturate keeps a counter within the range that every store can keep.
+func Saturate(n int64) int64 {
 	const most = 1<<53 - 1
 	return min(max(n, -most), most)
 }

@@ -22,38 +22,49 @@ func (p *Spec) viewTokens(s *State, now int64) View {
 
 // refill repays what v has used for the time from v.Time to t.
 func (p *Spec) refill(v *View, t int64) {
-	elapsed := t - v.Time
+	v.Used, v.Rem = p.Refill(v.Used, v.Rem, t-v.Time)
 	v.Time = t
-	if v.Used == 0 {
-		v.Rem = 0
-		return
-	}
-	periods, rest := elapsed/p.period, elapsed%p.period
-	if periods > v.Used/p.amount { // repaid long ago; also keeps the product in range
-		v.Used, v.Rem = 0, 0
-		return
-	}
-	parts := rest*p.amount + v.Rem
-	v.Used -= periods*p.amount + parts/p.period
-	v.Rem = parts % p.period
-	if v.Used <= 0 {
-		v.Used, v.Rem = 0, 0
-	}
 }
 
-// repayIn is the least time in which n of v's use is repaid.
-func (p *Spec) repayIn(v *View, n int64) int64 {
+// Refill is what is left of used, and the new remainder, when elapsed
+// microseconds have passed. It is the core of a token bucket, for stores that
+// cannot afford a View.
+func (p *Spec) Refill(used, rem, elapsed int64) (int64, int64) {
+	if used == 0 {
+		return 0, 0
+	}
+	if elapsed >= p.period {
+		periods := elapsed / p.period
+		if periods > used/p.amount { // repaid long ago; also keeps the product in range
+			return 0, 0
+		}
+		used -= periods * p.amount
+		elapsed -= periods * p.period
+	}
+	rem += elapsed * p.amount
+	if rem >= p.period {
+		used -= rem / p.period
+		rem %= p.period
+	}
+	if used <= 0 {
+		return 0, 0
+	}
+	return used, rem
+}
+
+// RepayIn is the least time in which n is repaid if the remainder is rem.
+func (p *Spec) RepayIn(rem, n int64) int64 {
 	if n <= 0 {
 		return 0
 	}
 	whole, rest := n/p.amount, n%p.amount
-	if whole > Forever/p.period {
+	if whole > p.forever {
 		return Forever
 	}
 	// ceil((rest×period - rem) / amount), which is negative only for rest 0
-	parts := rest*p.period - v.Rem
+	parts := rest*p.period - rem
 	if parts > 0 {
-		return whole*p.period + (parts+p.amount-1)/p.amount
+		return min(whole*p.period+(parts+p.amount-1)/p.amount, Forever)
 	}
 	return whole*p.period - (-parts)/p.amount
 }
@@ -68,7 +79,7 @@ func (p *Spec) untilTokens(s *State, v View, target int64) int64 {
 			continue
 		}
 		if excess := v.Used + v.Held - target; excess <= v.Used {
-			if in := p.repayIn(&v, excess); v.Now+in <= h.Expires {
+			if in := p.RepayIn(v.Rem, excess); v.Now+in <= h.Expires {
 				return v.Now + in - start
 			}
 		}
@@ -77,5 +88,5 @@ func (p *Spec) untilTokens(s *State, v View, target int64) int64 {
 		v.Used += h.Amount
 		v.Held -= h.Amount
 	}
-	return v.Now + p.repayIn(&v, v.Used-target) - start
+	return v.Now + p.RepayIn(v.Rem, v.Used-target) - start
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,9 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	}
 	if t.ID != "" && !t.Peek {
 		return s.takeOnce(t, d)
+	}
+	if s.takePlain(t, d) {
+		return nil
 	}
 	return s.take(t, d, nil)
 }
@@ -186,8 +188,8 @@ type place struct {
 
 // name finds the place that a key belongs to.
 func (p *place) name(s *Store, k *sluice.Key) {
-	h := maphash.Comparable(s.seed, *k)
-	p.shard, p.hash, p.entity = uint32(h>>(64-shardBits)), uint32(h), k.Entity
+	p.shard, p.hash = s.hash(k)
+	p.entity = k.Entity
 }
 
 // overflow names the overflow buckets, one for each place in a take, with

@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
+)
+
+// maxPlain is how many demands the short way is for.
+const maxPlain = 4
+
+// takePlain is the short way for the takes that are nearly all there are:
+// plain demands on token buckets that exist and that nobody holds tokens of.
+// It decides as the long way does, without looking at what such takes cannot
+// have. It reports false, having done nothing, for any other take.
+func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
+	if len(t.Demands) > maxPlain || t.Peek || t.UpTo || t.Within != 0 {
+		return false
+	}
+	var all [maxPlain]plain
+	buckets := all[:len(t.Demands)]
+	var subject uint64
+	oneShard := true
+	for i := range buckets {
+		dm := &t.Demands[i]
+		if dm.Limit.Algorithm != sluice.TokenBucket || dm.Shadow || dm.CountRefused {
+			return false
+		}
+		if i == 0 || !sameSubject(&dm.Key, &t.Demands[i-1].Key) {
+			subject = s.hashSubject(&dm.Key)
+		}
+		buckets[i].shard, buckets[i].hash = s.hashLimit(subject, &dm.Key)
+		oneShard = oneShard && buckets[i].shard == buckets[0].shard
+	}
+	now := s.clock.now()
+	if oneShard {
+		mu := &s.shards[buckets[0].shard].mu
+		mu.Lock()
+		ok := s.decidePlain(buckets, t, d, now)
+		mu.Unlock()
+		return ok
+	}
+	var shards [maxPlain]uint32
+	for i := range buckets {
+		shards[i] = buckets[i].shard
+	}
+	order := shards[:len(buckets)]
+	slices.Sort(order)
+	order = slices.Compact(order)
+	for _, n := range order {
+		s.shards[n].mu.Lock()
+	}
+	ok := s.decidePlain(buckets, t, d, now)
+	for _, n := range order {
+		s.shards[n].mu.Unlock()
+	}
+	return ok
+}
+
+// plain is one demand's bucket on the short way.
+type plain struct {
+	entry       *entry
+	spec        *bucket.Spec
+	used, rem   int64
+	shard, hash uint32
+}
+
+func sameSubject(a, b *sluice.Key) bool {
+	return a.Entity == b.Entity && a.Resource == b.Resource && a.Namespace == b.Namespace
+}
+
+// decidePlain decides under the locks of all shards.
+func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision, now int64) bool {
+	allowed := true
+	for i := range buckets {
+		b, dm := &buckets[i], &t.Demands[i]
+		sh := &s.shards[b.shard]
+		at := sh.find(&s.scopes, b.hash, &dm.Key, dm.Key.Entity)
+		if at < 0 {
+			return false
+		}
+		b.entry = &sh.entries[at]
+		sc := s.scopes.get(b.entry.scope)
+		if b.entry.ext != 0 || b.entry.time > now || sc.limit != dm.Limit {
+			return false
+		}
+		b.spec = sc.spec
+		b.used, b.rem = b.spec.Refill(b.entry.used, b.entry.rem, now-b.entry.time)
+		allowed = allowed && b.used+int64(dm.Charge()) <= b.spec.Capacity
+	}
+	if cap(d.Results) < len(buckets) {
+		d.Results = make([]sluice.Result, len(buckets))
+	}
+	d.Results = d.Results[:len(buckets)]
+	for i := range buckets {
+		b, res := &buckets[i], &d.Results[i]
+		cost := int64(t.Demands[i].Charge())
+		*res = sluice.Result{Fits: b.used+cost <= b.spec.Capacity}
+		switch {
+		case allowed:
+			b.used += cost
+			e := b.entry
+			e.used, e.rem, e.time = b.used, b.rem, now
+			e.consumed = bucket.Saturate(e.consumed + cost)
+			res.Consumed = sluice.Tokens(cost)
+		case !res.Fits && cost > b.spec.Capacity:
+			res.RetryAfter = sluice.Never
+		case !res.Fits:
+			res.RetryAfter = time.Duration(b.spec.RepayIn(b.rem, b.used+cost-b.spec.Capacity)) * time.Microsecond
+		}
+		res.Remaining = sluice.Tokens(b.spec.Capacity - b.used)
+		res.ResetAfter = time.Duration(b.spec.RepayIn(b.rem, b.used)) * time.Microsecond
+	}
+	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
+	d.ID, d.Source, d.Repeated, d.Delay = t.ID, sluice.FromStore, false, 0
+	d.Conclude()
+	return true
+}
