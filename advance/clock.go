@@ -10,6 +10,7 @@ import (
 // suspended, or when the store's clock has.
 type clock struct {
 	origin time.Time
+	wall   int64        // the wall clock at origin
 	skew   atomic.Int64 // wall clock less monotonic, at its lowest
 
 	// store is the store's time less ours: at most this, as of the last
@@ -24,13 +25,16 @@ type clock struct {
 // hold is greater.
 const outrun = 500 * time.Millisecond
 
-func (c *clock) start() { c.origin = time.Now() }
+func (c *clock) start() {
+	c.origin = time.Now()
+	c.wall = c.origin.UnixNano()
+}
 
 // now is the time since the start, and the epoch it is in.
 func (c *clock) now() (time.Duration, uint64) {
 	t := time.Now()
 	mono := t.Sub(c.origin)
-	skew := t.UnixNano() - c.origin.UnixNano() - int64(mono)
+	skew := t.UnixNano() - c.wall - int64(mono)
 	if low := c.skew.Load(); skew != low {
 		if skew-low > int64(outrun) {
 			c.skew.Store(skew)

@@ -11,12 +11,20 @@ import (
 // returns lets go of all that l has in hand, to be given back. The caller
 // holds the lock.
 func (l *local) returns(all []sluice.HoldReturn) []sluice.HoldReturn {
-	for _, h := range [...]*hold{&l.settle, &l.holds[0], &l.holds[1]} {
-		if h.id.Seq != 0 {
-			all = append(all, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: h.id, Spent: h.amount - h.left})
-			*h = hold{}
-		}
+	all = l.settle.giveUp(l, all)
+	for i := range l.holds {
+		all = l.holds[i].giveUp(l, all)
 	}
+	return all
+}
+
+// giveUp lets go of one hold, if it is one.
+func (h *hold) giveUp(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
+	if h.id.Seq == 0 {
+		return all
+	}
+	all = append(all, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: h.id, Spent: h.amount - h.left})
+	*h = hold{}
 	return all
 }
 
@@ -101,16 +109,19 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 		if l.asking != nil {
 			continue
 		}
-		left := l.available(now, epoch)
-		switch idle := now - l.used; {
-		case idle > returnAfter:
+		l.available(now, epoch) // drops what cannot be trusted
+		if now-l.used > returnAfter {
 			returns = l.returns(returns)
 			if now > l.denyUntil {
 				delete(sh.byKey, k)
 			}
-		case l.settle.id.Seq != 0 && left == 0:
-			returns = append(returns, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: l.settle.id, Spent: l.settle.amount - l.settle.left})
-			l.settle = hold{}
+			continue
+		}
+		returns = l.settle.giveUp(l, returns)
+		for i := range l.holds {
+			if h := &l.holds[i]; h.until-now < returnBefore {
+				returns = h.giveUp(l, returns)
+			}
 		}
 	}
 	return returns

@@ -139,7 +139,7 @@ func (l *local) wants(now time.Duration, epoch uint64) bool {
 	if h.id.Seq == 0 {
 		return false // nobody needs more
 	}
-	return h.left < h.amount/4 || h.until-now < holdFor/8
+	return h.left < h.amount/4 || h.until-now < renewBefore
 }
 
 // want is how much to ask for.

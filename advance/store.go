@@ -27,6 +27,11 @@ const (
 	defaultBuckets = 1_000_000
 	holdFor        = 10 * time.Second // the store keeps a hold
 	returnAfter    = 3 * time.Second  // of idleness a hold goes back
+
+	// Before a hold cannot be trusted any more another is asked for, and what
+	// is left of it goes back. A bucket is looked at every second.
+	renewBefore  = 2 * time.Second
+	returnBefore = 1100 * time.Millisecond
 )
 
 // Store is a [sluice.Store] in front of a shared one. It is safe for
