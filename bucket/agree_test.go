@@ -92,6 +92,10 @@ func TestTokensAgreeWithRationals(t *testing.T) {
 				ref.used.Add(ref.used, rat(taken))
 			case 4:
 				refunded := p.Refund(&s, v, amount, now)
+				if refunded == 0 && (amount == 0 || v.Used == 0) {
+					ref = seen // nothing to write
+					break
+				}
 				ref.used.Sub(ref.used, rat(amount))
 				if short := rat(amount - refunded); ref.used.Sign() < 0 {
 					// The exact level has a fraction less to give back.
@@ -167,7 +171,9 @@ func TestWindowsAgreeWithTheWholeHistory(t *testing.T) {
 				if want := min(amount, v.Used); n != want {
 					t.Fatalf("a refund of %d with %d used gave %d", amount, v.Used, n)
 				}
-				ref.refund(part, n)
+				if n > 0 {
+					ref.refund(part, n)
+				}
 			}
 		}
 	})

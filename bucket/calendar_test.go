@@ -46,36 +46,52 @@ func calendar(t testing.TB, unit sluice.Calendar, zone string) *bucket.Spec {
 	})
 }
 
-// TestCalendarWindowsCoverTime walks every calendar window of many zones from
-// 1971 to 2040: each begins where the last one ended, and every moment of it
-// answers the same window.
+// TestCalendarWindowsCoverTime walks the calendar windows of many zones from
+// 1971 to 2040, days around each change of the clock and every month: each
+// begins where the last one ended, and every moment of it answers the same
+// window.
 func TestCalendarWindowsCoverTime(t *testing.T) {
-	first := time.Date(1971, 1, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
-	last := time.Date(2040, 1, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
+	const day = 24 * time.Hour
+	first := time.Date(1971, 1, 1, 12, 0, 0, 0, time.UTC)
+	last := time.Date(2040, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, zone := range zones {
-		for unit, longest := range map[sluice.Calendar]time.Duration{
-			sluice.CalendarDay:   50 * time.Hour, // where a day was skipped or an hour repeated
-			sluice.CalendarMonth: 32 * 24 * time.Hour,
-		} {
-			spec := calendar(t, unit, zone)
-			start, end := spec.Window(first)
-			for start < last {
-				if start >= end || end-start > longest.Microseconds() {
-					t.Fatalf("%s: a window from %s to %s", zone, at(zone, start), at(zone, end))
-				}
-				for _, now := range []int64{start, start + 30_000_000, start + 3_600_000_000, (start + end) / 2, end - 30_000_000, end - 1} {
-					if s, e := spec.Window(now); s != start || e != end {
-						t.Fatalf("%s: at %s the window is %s to %s, but before it was %s to %s", zone,
-							at(zone, now), at(zone, s), at(zone, e), at(zone, start), at(zone, end))
-					}
-				}
-				next, nextEnd := spec.Window(end)
-				if next != end {
-					t.Fatalf("%s: the window after %s begins at %s", zone, at(zone, end), at(zone, next))
-				}
-				start, end = next, nextEnd
+		months := calendar(t, sluice.CalendarMonth, zone)
+		walk(t, months, zone, first, last, 32*day)
+
+		days := calendar(t, sluice.CalendarDay, zone)
+		walk(t, days, zone, first, first.Add(366*day), 25*time.Hour)
+		loc, err := sluice.Zone(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, change := first.In(loc).ZoneBounds()
+		for !change.IsZero() && change.Before(last) {
+			// Two days, where one was skipped or a clock went back for long.
+			walk(t, days, zone, change.Add(-3*day), change.Add(3*day), 2*day)
+			_, change = change.ZoneBounds()
+		}
+	}
+}
+
+// walk looks at the windows between two times, each at most longest.
+func walk(t *testing.T, spec *bucket.Spec, zone string, from, to time.Time, longest time.Duration) {
+	t.Helper()
+	start, end := spec.Window(from.UnixMicro())
+	for start < to.UnixMicro() {
+		if start >= end || end-start > longest.Microseconds() {
+			t.Fatalf("%s: a window from %s to %s", zone, at(zone, start), at(zone, end))
+		}
+		for _, now := range []int64{start, start + 30*second, start + 3600*second, (start + end) / 2, end - 30*second, end - 1} {
+			if s, e := spec.Window(now); s != start || e != end {
+				t.Fatalf("%s: at %s the window is %s to %s, but before it was %s to %s", zone,
+					at(zone, now), at(zone, s), at(zone, e), at(zone, start), at(zone, end))
 			}
 		}
+		next, nextEnd := spec.Window(end)
+		if next != end {
+			t.Fatalf("%s: the window after %s begins at %s", zone, at(zone, end), at(zone, next))
+		}
+		start, end = next, nextEnd
 	}
 }
 

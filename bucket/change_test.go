@@ -70,6 +70,9 @@ func TestChangedLimitsKeepHolds(t *testing.T) {
 		if v.Available() != p.Capacity-6000 || (v.Held == 4000) != stays {
 			t.Errorf("%s: %+v", to, v)
 		}
+		if want := map[bool]int64{true: 2000, false: 6000}[stays]; s.Consumed != want {
+			t.Errorf("%s: net consumption is %d, want %d", to, s.Consumed, want)
+		}
 		if p.Return(&s, v, id, 0) != stays {
 			t.Errorf("%s: the hold should stay: %v", to, stays)
 		}
@@ -90,15 +93,15 @@ func TestLimitsInTurns(t *testing.T) {
 		var s bucket.State
 		slow.Take(&s, slow.View(&s, epoch), 100_000)
 		now := epoch
-		for p, q := slow, fast; now < epoch+20*second; p, q = q, p {
+		for p, q := slow, fast; now < epoch+2*second; p, q = q, p {
 			now += 10
 			q.Adopt(&s, p, now)
 		}
 		repaid := 100_000 - s.Used
-		least, most := rateFor(slow, 20*second), rateFor(fast, 20*second)
+		least, most := rateFor(slow, 2*second), rateFor(fast, 2*second)
 		// Each change may lose what is below a microsecond.
 		if repaid > most || repaid < least*9/10 {
-			t.Errorf("%s and %s in turns repaid %d in 20 s, want %d to %d", c.slow, c.fast, repaid, least, most)
+			t.Errorf("%s and %s in turns repaid %d in 2 s, want %d to %d", c.slow, c.fast, repaid, least, most)
 		}
 	}
 }

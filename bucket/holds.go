@@ -66,14 +66,15 @@ func (p *Spec) Hold(s *State, v View, h Hold) (expires int64) {
 // Return closes a hold of which spent was used; the rest is free again. An
 // expired or unknown hold is ignored: it already counts as spent.
 func (p *Spec) Return(s *State, v View, id sluice.HoldID, spent int64) bool {
-	if s.Ext == nil {
+	if s.Ext == nil || p.Limit.Algorithm == sluice.FixedWindow && s.Time != v.Time {
+		return false
+	}
+	held := func(h Hold) bool { return h.ID == id && h.Expires > v.Now }
+	if !slices.ContainsFunc(s.Ext.Holds, held) {
 		return false
 	}
 	p.commit(s, v)
-	i := slices.IndexFunc(s.Ext.Holds, func(h Hold) bool { return h.ID == id })
-	if i < 0 {
-		return false
-	}
+	i := slices.IndexFunc(s.Ext.Holds, held)
 	spent = min(max(spent, 0), s.Ext.Holds[i].Amount)
 	s.Ext.Holds = slices.Delete(s.Ext.Holds, i, i+1)
 	s.Used += spent

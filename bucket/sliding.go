@@ -71,13 +71,11 @@ func (p *Spec) untilSliding(s *State, v View, target int64) int64 {
 // refundSliding takes amount out of the newest counts. Which counts it comes
 // from does not matter for the bound: any window that holds the take holds
 // the refund too, or ended before it.
-func refundSliding(s *State, v View, amount int64) int64 {
-	left := amount
-	for i := v.Time; left > 0; i-- {
+func refundSliding(s *State, v View, amount int64) {
+	for i := v.Time; amount > 0; i-- {
 		c := &s.Ext.Counts[floorMod(i, ring)]
-		n := min(left, *c)
+		n := min(amount, *c)
 		*c -= n
-		left -= n
+		amount -= n
 	}
-	return amount
 }

@@ -84,10 +84,14 @@ func TestSlidingWindowRefunds(t *testing.T) {
 	}
 
 	now = epoch + 40*second
-	if n := p.Refund(&s, p.View(&s, now), 1000, epoch); n != 0 {
+	take(p, &s, now, 5000)
+	if n := p.Refund(&s, p.View(&s, now), 1000, epoch+7*second); n != 0 {
 		t.Errorf("refunded %d of what is no longer counted", n)
 	}
-	if s.Consumed != 3000 {
+	if n := p.Refund(&s, p.View(&s, now), 1000, epoch+8*second); n != 1000 {
+		t.Errorf("refunded %d of what is just counted", n)
+	}
+	if s.Consumed != 7000 {
 		t.Errorf("net consumption is %d", s.Consumed)
 	}
 }

@@ -182,22 +182,23 @@ func (p *Spec) Take(s *State, v View, cost int64) int64 {
 // token bucket is filled at most.
 func (p *Spec) Refund(s *State, v View, amount, since int64) int64 {
 	amount = max(amount, 0)
+	amount = min(amount, v.Used)
 	switch p.Limit.Algorithm {
 	case sluice.SlidingWindow:
 		if p.part(since) < v.Time-parts {
 			return 0
 		}
-		p.commit(s, v)
-		amount = refundSliding(s, v, min(amount, v.Used))
 	case sluice.FixedWindow:
 		if since < v.Time {
 			return 0
 		}
-		amount = min(amount, v.Used)
-		p.commit(s, v)
-	default:
-		amount = min(amount, v.Used)
-		p.commit(s, v)
+	}
+	if amount <= 0 {
+		return 0
+	}
+	p.commit(s, v)
+	if p.Limit.Algorithm == sluice.SlidingWindow {
+		refundSliding(s, v, amount)
 	}
 	s.Used -= amount
 	if s.Used == 0 {

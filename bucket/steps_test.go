@@ -3,6 +3,8 @@ package bucket_test
 import (
 	"testing"
 	"time"
+
+	"github.com/sluice-go/sluice/bucket"
 )
 
 func TestTokenBucketSteps(t *testing.T) {
@@ -72,4 +74,22 @@ func TestFixedWindowSteps(t *testing.T) {
 		{150 * time.Second, 8, false, 7, 30 * time.Second},
 		{time.Hour, 10, true, 0, 0},
 	})
+}
+
+// TestFixedWindowRefunds: only what was taken in this window comes back.
+func TestFixedWindowRefunds(t *testing.T) {
+	p := parse(t, "10/minute fixed")
+	var s bucket.State
+	take(p, &s, epoch, 4000)
+	take(p, &s, epoch+60*second, 3000)
+	now := epoch + 70*second
+	if n := p.Refund(&s, p.View(&s, now), 1000, epoch+60*second-1); n != 0 {
+		t.Errorf("refunded %d of the last window into this one", n)
+	}
+	if n := p.Refund(&s, p.View(&s, now), 5000, epoch+60*second); n != 3000 {
+		t.Errorf("refunded %d of this window's 3000", n)
+	}
+	if s.Consumed != 4000 {
+		t.Errorf("net consumption is %d", s.Consumed)
+	}
 }

@@ -47,6 +47,8 @@ func someState(r *rand.Rand, p *bucket.Spec) (s bucket.State, now int64) {
 			p.Refund(&s, v, amount, now)
 		case amount <= v.Available() || r.IntN(8) == 0:
 			p.Take(&s, v, amount)
+		default:
+			p.Recall(&s, v, amount)
 		}
 	}
 	return s, now
@@ -62,7 +64,7 @@ func algorithms(t *testing.T, f func(t *testing.T, r *rand.Rand, a sluice.Algori
 // fit, and then it does; and the same for ResetIn and an idle bucket.
 func TestWaitsAreExact(t *testing.T) {
 	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
-		for range 20_000 {
+		for range 8_000 {
 			p := compile(t, someLimit(r, a))
 			s, now := someState(r, p)
 			v := p.View(&s, now)
@@ -88,10 +90,51 @@ func TestWaitsAreExact(t *testing.T) {
 	})
 }
 
+// TestGrantsAreExact: the same for what can be held.
+func TestGrantsAreExact(t *testing.T) {
+	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
+		for range 8_000 {
+			p := compile(t, someLimit(r, a))
+			s, now := someState(r, p)
+			v := p.View(&s, now)
+			least := 1 + r.Int64N(p.Capacity+2)
+			granted := func(t int64) bool { return p.Grantable(&s, p.View(&s, t), least, p.Capacity+5) > 0 }
+			switch in := p.HoldableIn(&s, v, least); {
+			case in == bucket.Never:
+				if p.Holdable() && least <= p.Capacity {
+					t.Fatalf("%s: %d can never be held (%+v)", p.Limit, least, s)
+				}
+			case in < 0 || !granted(v.Now+in) || in > 0 && granted(v.Now+in-1):
+				t.Fatalf("%s: %d should be granted first after %d µs (%+v, %+v)", p.Limit, least, in, v, s)
+			}
+		}
+	})
+}
+
+// TestLapsedHoldsAreConsumed: what a look counts of expired holds is what the
+// next write adds to net consumption.
+func TestLapsedHoldsAreConsumed(t *testing.T) {
+	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
+		for range 5_000 {
+			p := compile(t, someLimit(r, a))
+			s, now := someState(r, p)
+			now += r.Int64N(300)
+			v := p.View(&s, now)
+			want := s.Consumed + p.Lapsed(&s, v)
+			if p.Holdable() {
+				p.Take(&s, v, 0)
+			}
+			if s.Consumed != want || p.Lapsed(&s, p.View(&s, now)) != 0 {
+				t.Fatalf("%s: consumed %d, want %d (%+v)", p.Limit, s.Consumed, want, s)
+			}
+		}
+	})
+}
+
 // TestIdleMeansAbsent: an idle state and no state answer alike, now and later.
 func TestIdleMeansAbsent(t *testing.T) {
 	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
-		for range 20_000 {
+		for range 8_000 {
 			p := compile(t, someLimit(r, a))
 			old, now := someState(r, p)
 			v := p.View(&old, now)
@@ -122,19 +165,16 @@ func TestIdleMeansAbsent(t *testing.T) {
 // ends like one that is looked at once in the end.
 func TestManyStepsEqualOne(t *testing.T) {
 	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
-		for range 10_000 {
+		for range 5_000 {
 			p := compile(t, someLimit(r, a))
 			once, now := someState(r, p)
 			often := copyOf(&once)
 			for range r.IntN(30) {
 				now += r.Int64N(10)
 				v := p.View(&often, now)
-				switch {
-				case a == sluice.Concurrency:
+				if a == sluice.Concurrency {
 					p.Board(&often, v, bucket.Flight{ID: "passing", Expires: now})
-				case r.IntN(2) == 0:
-					p.Return(&often, v, sluice.HoldID{}, 0) // not there
-				default:
+				} else {
 					p.Take(&often, v, 0)
 				}
 			}
@@ -147,19 +187,23 @@ func TestManyStepsEqualOne(t *testing.T) {
 	})
 }
 
-// TestLookingWritesNothing: no question changes a state.
+// TestLookingWritesNothing: no question changes a state, nor does giving back
+// nothing.
 func TestLookingWritesNothing(t *testing.T) {
 	algorithms(t, func(t *testing.T, r *rand.Rand, a sluice.Algorithm) {
-		for range 2_000 {
+		for range 500 {
 			p := compile(t, someLimit(r, a))
 			s, now := someState(r, p)
-			before := fmt.Sprintf("%+v %+v", s, s.Ext)
+			print := func() string { return fmt.Sprintf("%+v %+v", s, s.Ext) }
+			before := print()
 			v := p.View(&s, now+r.Int64N(1000))
 			p.RetryIn(&s, v, 1+r.Int64N(p.Capacity))
 			p.ResetIn(&s, v)
 			p.Grantable(&s, v, 1, p.Capacity)
 			p.LastTaken(&s)
-			if after := fmt.Sprintf("%+v %+v", s, s.Ext); after != before {
+			p.Return(&s, v, sluice.HoldID{}, 1) // not there
+			p.Refund(&s, v, 0, now)
+			if after := print(); after != before {
 				t.Fatalf("%s: before %s, after %s", p.Limit, before, after)
 			}
 		}
