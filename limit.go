@@ -153,7 +153,7 @@ func (l Limit) validateCalendar() error {
 	}
 	if l.Calendar == NoCalendar {
 		if l.Zone != "" {
-			return fieldError("limit.zone", l.Zone, "a time zone goes with a calendar day or month")
+			return fieldError("limit.zone", clip(l.Zone), "a time zone goes with a calendar day or month")
 		}
 		return nil
 	}
@@ -161,7 +161,7 @@ func (l Limit) validateCalendar() error {
 		return fieldError("limit.calendar", l.Algorithm, "only a fixed window follows the calendar")
 	}
 	if _, err := Zone(l.Zone); err != nil {
-		return fieldError("limit.zone", l.Zone, "must be a time zone such as UTC or Europe/Madrid")
+		return fieldError("limit.zone", clip(l.Zone), "must be a time zone such as UTC or Europe/Madrid")
 	}
 	return nil
 }

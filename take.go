@@ -186,6 +186,9 @@ func (t *Take) normalizeOptions() error {
 	if t.Within < 0 {
 		return fieldError("take.within", t.Within, "must not be negative")
 	}
+	if t.Lease && t.Peek {
+		return fieldError("take.peek", true, "a peek has no lease")
+	}
 	if t.Lease && t.ID == "" {
 		t.ID = newID()
 	}

@@ -43,7 +43,11 @@ func (t Tokens) Whole() int64 { return int64(max(t, 0) / Token) }
 func (t Tokens) MarshalJSON() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalJSON reads a JSON number of tokens with at most three decimals.
+// As everywhere in JSON, null leaves t alone.
 func (t *Tokens) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	n, err := parseTokens(string(b))
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ const (
 )
 
 // patience is for how long a caller lets later ones of the highest priority
-// pass. Rank is arrival plus patience, so nobody waits behind later arrivals
-// for longer than that, however many there are.
+// pass. Rank is arrival plus patience, so whoever comes later than that after
+// it is served after it, however many there are.
 func (p Priority) patience() time.Duration {
 	switch {
 	case p >= Interactive:
@@ -56,6 +56,7 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	if t.Peek {
 		return d, fieldError("take.peek", true, "a peek cannot wait")
 	}
+	t.Within = 0 // only the first in line takes ahead
 	if err := t.normalize(); err != nil {
 		return d, err
 	}
@@ -64,8 +65,11 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	}
 	w := newWaiter(t)
 	if !l.lines.busy(w.keys) {
-		if err := l.Decide(ctx, t, &d); err != nil || d.Allowed {
+		if err := l.Decide(ctx, t, &d); err != nil {
 			return d, err
+		}
+		if d.Allowed {
+			return l.untilDue(ctx, t, d)
 		}
 		if err := hopeless(ctx, &d); err != nil {
 			return d, err
@@ -93,19 +97,12 @@ func (l *Limiter) watch() {
 func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter) (Decision, error) {
 	var d Decision
 	for {
-		t.Within = maxReserve
-		if deadline, ok := ctx.Deadline(); ok {
-			t.Within = max(min(time.Until(deadline), maxReserve), 0)
-		}
+		t.Within = ahead(ctx, t)
 		if err := l.Decide(ctx, t, &d); err != nil {
 			return d, err
 		}
 		if d.Allowed {
-			if err := sleep(ctx, d.Delay, nil); err != nil {
-				l.giveBack(ctx, t, &d)
-				return d, err
-			}
-			return d, nil
+			return l.untilDue(ctx, t, d)
 		}
 		if err := hopeless(ctx, &d); err != nil {
 			return d, err
@@ -116,11 +113,38 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter) (Decision, error
 	}
 }
 
+// ahead is how far ahead t may take what is not there yet. A window would
+// count it now though its caller acts later, when others may use it in full.
+func ahead(ctx context.Context, t *Take) time.Duration {
+	for i := range t.Demands {
+		if d := &t.Demands[i]; d.Limit.Algorithm != TokenBucket && !d.Shadow {
+			return 0
+		}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(min(time.Until(deadline), maxReserve), 0)
+	}
+	return maxReserve
+}
+
+// untilDue waits until what d has taken is there. A repeated take belongs to
+// the caller that was first, so it is not given back.
+func (l *Limiter) untilDue(ctx context.Context, t *Take, d Decision) (Decision, error) {
+	err := sleep(ctx, d.Delay, nil)
+	if err == nil {
+		return d, nil
+	}
+	d.Allowed = false
+	if !d.Repeated {
+		l.giveBack(ctx, t, &d)
+	}
+	return d, err
+}
+
 // giveBack undoes a take whose caller gave up before it was due.
 func (l *Limiter) giveBack(ctx context.Context, t *Take, d *Decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	d.Allowed = false
 	if t.Lease {
 		l.Settle(ctx, Settlement{ID: t.ID, Action: Release}) //nolint:errcheck // lost at worst: it expires
 		return

@@ -131,6 +131,9 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		return
 	}
 	switch {
+	case g.RetryIn == 0:
+		// The store was not asked: while it recovers, only some keys are.
+		l.exactOnly = now + gap
 	case g.Held || g.Recalled:
 		// Others hold what is missing, or somebody waits for what is held.
 		l.denyHeld(f.least, g.RetryIn, now)

@@ -14,9 +14,6 @@ import (
 // by adding up what happened in it. A history is a few dozen steps, so that
 // all its intervals can be looked at; there are many of them.
 
-// boundSteps is how many random steps each algorithm is put through.
-const boundSteps = 1_000_000
-
 type happening struct{ t, net int64 } // net consumption: refunds are negative
 
 // trial plays one history on one bucket, as several nodes would that share it.
