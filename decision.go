@@ -95,8 +95,11 @@ func (d *Decision) Err() error {
 	if d.Allowed {
 		return nil
 	}
-	demand, _ := d.Deciding()
-	return &RefusedError{Demand: demand, RetryAfter: d.RetryAfter, Source: d.Source}
+	e := &RefusedError{RetryAfter: d.RetryAfter, Source: d.Source}
+	if len(d.Demands) > 0 {
+		e.Demand = d.Demands[d.Decider]
+	}
+	return e
 }
 
 // RefusedError is a refusal as an error: which limit, from where, and when

@@ -105,6 +105,7 @@ func (l Limit) Capacity() Tokens {
 
 const (
 	maxPeriod      = 5 * 366 * 24 * time.Hour
+	minSliding     = 16 * time.Microsecond // so that the numbers of its parts are exact, too
 	maxConcurrency = 100_000 * Token
 	exact          = 1 << 53 // the range in which every store's integers are exact
 )
@@ -137,6 +138,9 @@ func (l Limit) Validate() error {
 	}
 	if l.Period < time.Microsecond || l.Period > maxPeriod || l.Period%time.Microsecond != 0 {
 		return fieldError("limit.period", l.Period, "must be a whole number of microseconds, from 1µs to 5 years")
+	}
+	if l.Algorithm == SlidingWindow && l.Period < minSliding {
+		return fieldError("limit.period", l.Period, "a sliding window must be at least 16µs long")
 	}
 	if amount, period := l.Rate(); l.Algorithm == TokenBucket {
 		if hi, lo := bits.Mul64(uint64(amount)+1, uint64(period)); hi != 0 || lo >= exact {

@@ -3,6 +3,7 @@ package sluice
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -119,7 +120,10 @@ func (s *Settlement) validate() error {
 	if s.Keep < 0 || s.Keep > MaxLease || (s.Action == Renew) != (s.Keep != 0) {
 		return fieldError("lease.keep", s.Keep, "must be above 0 and at most a week to renew, and 0 otherwise")
 	}
-	for _, c := range s.Costs {
+	for i, c := range s.Costs {
+		if slices.ContainsFunc(s.Costs[:i], func(o LimitCost) bool { return o.Limit == c.Limit }) {
+			return fieldError("lease.costs["+c.Limit+"]", c.Cost, "is given twice")
+		}
 		if c.Cost < 0 || c.Cost > MaxTokens {
 			return fieldError("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+MaxTokens.String())
 		}

@@ -91,7 +91,8 @@ type Take struct {
 
 	// ID, if set, makes the take safe to repeat: as long as the store
 	// remembers it (see Keep), a take with the same ID gets the first one's
-	// answer. A refusal that consumed nothing is not remembered.
+	// answer. A refusal that consumed nothing is not remembered, and neither
+	// is a lease that was released.
 	ID string
 
 	// Keep is how long the store remembers ID, and how long a lease lives.

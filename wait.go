@@ -56,7 +56,13 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	if t.Peek {
 		return d, fieldError("take.peek", true, "a peek cannot wait")
 	}
+	if i := slices.IndexFunc(t.Demands, func(d Demand) bool { return d.CountRefused }); i >= 0 {
+		return d, fieldError(fmt.Sprintf("take.demands[%d].countRefused", i), true, "waiting would count each attempt")
+	}
 	t.Within = 0 // only the first in line takes ahead
+	if t.ID != "" {
+		t.Lease = true // so that giving up undoes it, and its id is free again
+	}
 	if err := t.normalize(); err != nil {
 		return d, err
 	}
@@ -107,7 +113,7 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter) (Decision, error
 		if err := hopeless(ctx, &d); err != nil {
 			return d, err
 		}
-		if err := sleep(ctx, d.RetryAfter, w.woken); err != nil {
+		if err := sleep(ctx, max(d.RetryAfter, time.Millisecond), w.woken); err != nil {
 			return d, err
 		}
 	}

@@ -19,7 +19,7 @@ func TestSlidingWindowAgainstAnExactLog(t *testing.T) {
 		l := sluice.Limit{
 			Algorithm: sluice.SlidingWindow,
 			Amount:    sluice.Tokens(1 + r.Int64N(30)),
-			Period:    time.Duration(1+r.Int64N(1000)) * time.Microsecond,
+			Period:    time.Duration(16+r.Int64N(1000)) * time.Microsecond,
 		}
 		p := compile(t, l)
 		period := l.Period.Microseconds()

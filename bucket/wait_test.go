@@ -21,7 +21,7 @@ func someLimit(r *rand.Rand, a sluice.Algorithm) sluice.Limit {
 	case sluice.TokenBucket:
 		l.Burst = sluice.Tokens(r.Int64N(100))
 	}
-	l.Period = time.Duration(1+r.Int64N(200)) * time.Microsecond
+	l.Period = time.Duration(16+r.Int64N(200)) * time.Microsecond
 	return l
 }
 

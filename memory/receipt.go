@@ -120,14 +120,15 @@ func (rs *receipts) keepUntil(id string, at int64) {
 	heap.Push(&rs.expiry, expiry{at: at, id: id})
 }
 
-// takeOnce takes unless a take with this id has been.
+// takeOnce takes unless a take with this id has been and still stands. One
+// that was released is as if it had never been.
 func (s *Store) takeOnce(t *sluice.Take, d *sluice.Decision) error {
 	rs := s.receiptsOf(t.ID)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	now := s.clock.now()
 	s.expire(rs, now, 4)
-	if r := rs.byID[t.ID]; r != nil && r.expires > now {
+	if r := rs.byID[t.ID]; r != nil && r.expires > now && r.closed != sluice.Release {
 		if !r.repeats(t) {
 			return fmt.Errorf("take %q: %w", t.ID, sluice.ErrRequestMismatch)
 		}
@@ -145,7 +146,7 @@ func (s *Store) takeOnce(t *sluice.Take, d *sluice.Decision) error {
 	return nil
 }
 
-// keep adds a receipt, in the place of an expired one of the same id.
+// keep adds a receipt, in the place of one of the same id that is over.
 func (s *Store) keep(rs *receipts, id string, r *receipt) {
 	if old := rs.byID[id]; old != nil {
 		s.kept.Add(-1)
