@@ -80,6 +80,7 @@ func (s *Store) returnAll(ctx context.Context) error {
 func (s *Store) housekeep() {
 	ticker := time.NewTicker(time.Second / 4)
 	defer ticker.Stop()
+	failing := false
 	for part := 0; ; part = (part + 1) % 4 {
 		select {
 		case <-s.closing.Done():
@@ -94,10 +95,12 @@ func (s *Store) housekeep() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(s.closing, time.Second)
-		if err := s.giveBack(ctx, returns); err != nil && s.closing.Err() == nil {
+		err := s.giveBack(ctx, returns)
+		cancel()
+		if err != nil && !failing && s.closing.Err() == nil { // once for each outage
 			s.config.Log.Warn("held tokens not returned: they come back when their holds expire", "holds", len(returns), "error", err)
 		}
-		cancel()
+		failing = err != nil
 	}
 }
 

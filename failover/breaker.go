@@ -1,0 +1,243 @@
+package failover
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// breaker decides whether the store may be asked, and learns from how that
+// went. In the normal state both cost one atomic read; the mutex is for the
+// rest.
+type breaker struct {
+	config *Config
+	origin time.Time
+
+	// word is the state and, above it, how often the breaker has opened. A
+	// call carries the word it was admitted under, so that a result from
+	// before an opening does not count after it.
+	word atomic.Uint64
+
+	// until is when the open breaker may be tried, or when a probe that is
+	// out counts as lost; in nanoseconds since origin.
+	until atomic.Int64
+
+	failing atomic.Int32 // failures in a row
+
+	mu        sync.Mutex // for writing the above too
+	backoff   time.Duration
+	wins      int           // successes in a row in this state
+	from      time.Duration // when the phase began, or began anew after a failure
+	succeeded int64         // since the breaker closed
+	finished  int64
+	since     time.Duration // when the state began
+	entered   [states]int64
+	spent     [states]time.Duration
+}
+
+// pass is the permission for one call.
+type pass struct {
+	word  uint64
+	probe bool // it was let through alone
+}
+
+const stateBits = 8
+
+func stateOf(word uint64) State { return State(word & (1<<stateBits - 1)) }
+
+func (p pass) state() State { return stateOf(p.word) }
+
+func (b *breaker) state() State { return stateOf(b.word.Load()) }
+
+func (b *breaker) now() time.Duration { return time.Since(b.origin) }
+
+// admit says whether a call other than a take may be made.
+func (b *breaker) admit() (pass, bool) {
+	w := b.word.Load()
+	if s := stateOf(w); s == Open || s == HalfOpen {
+		if b.now() < time.Duration(b.until.Load()) {
+			return pass{}, false
+		}
+		return b.probe()
+	}
+	return pass{word: w}, true
+}
+
+// admitTake says whether the store may be asked about t.
+func (b *breaker) admitTake(t *sluice.Take) (pass, bool) {
+	w := b.word.Load()
+	s := stateOf(w)
+	switch {
+	case s == Normal:
+		return pass{word: w}, true
+	case !s.recovering():
+		return b.admit()
+	case mustAsk(t) || takeShare(t) < b.config.phase(s).Share:
+		return pass{word: w}, true
+	}
+	return b.probe()
+}
+
+// probe lets a call through if no other is out: to try a store whose back-off
+// is over, or to bring a phase to its end that has lasted long enough but
+// whose share of the keys brings too few calls.
+func (b *breaker) probe() (pass, bool) {
+	b.mu.Lock()
+	var ch change
+	defer func() { ch.tell(b.config.Log) }()
+	defer b.mu.Unlock()
+	now, s := b.now(), b.state()
+	switch {
+	case s == Normal: // just now
+		return pass{word: b.word.Load()}, true
+	case now < time.Duration(b.until.Load()):
+		return pass{}, false
+	case s.recovering() && now-b.from < b.config.phase(s).For:
+		return pass{}, false
+	case s == Open:
+		ch = b.change(HalfOpen)
+	}
+	// A probe that never reports, because its caller panicked, must not block
+	// the others for ever.
+	b.until.Store(int64(now + 2*b.config.Timeout))
+	return pass{word: b.word.Load(), probe: true}, true
+}
+
+// success learns of a call that the store answered.
+func (b *breaker) success(p pass) {
+	if p.state() == Normal && b.failing.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	var ch change
+	if b.current(p) {
+		b.release(p)
+		b.failing.Store(0)
+		ch = b.advance(p)
+	}
+	b.mu.Unlock()
+	ch.tell(b.config.Log)
+}
+
+// advance counts a success and goes on to the next state if it was enough.
+func (b *breaker) advance(p pass) change {
+	s := b.state()
+	if s == HalfOpen {
+		if b.wins++; b.wins < b.config.Successes {
+			return change{}
+		}
+		b.succeeded, b.finished = 0, 0
+		return b.change(Testing)
+	}
+	if !s.recovering() {
+		return change{}
+	}
+	b.succeeded++
+	b.finished++
+	if p.state() != s {
+		return change{} // it was asked in an earlier phase
+	}
+	b.wins++
+	phase := b.config.phase(s)
+	if b.wins < phase.Successes || b.now()-b.from < phase.For || b.succeeded*100 < b.finished*int64(phase.Rate) {
+		return change{}
+	}
+	return b.change(s.next())
+}
+
+// failure learns of a call that the store did not answer as it should.
+func (b *breaker) failure(p pass, err error) {
+	b.mu.Lock()
+	var ch change
+	if b.current(p) {
+		b.release(p)
+		ch = b.retreat(p)
+		ch.err = err
+	}
+	b.mu.Unlock()
+	ch.tell(b.config.Log)
+}
+
+// retreat counts a failure and goes back to an earlier state if it has to.
+func (b *breaker) retreat(p pass) change {
+	failures := int(b.failing.Add(1))
+	b.finished++
+	s := b.state()
+	ch := change{}
+	switch {
+	case s == HalfOpen:
+		ch = b.open(min(2*b.backoff, b.config.MaxBackoff))
+	case failures >= b.config.Failures:
+		ch = b.open(b.config.Backoff)
+	case !s.recovering() || p.state() != s:
+		// In the normal state only a row of failures matters. In a phase, of
+		// several calls that failed together one steps back.
+	case s == Testing:
+		b.wins, b.from = 0, b.now()
+	default:
+		ch = b.change(s - 1)
+	}
+	ch.failures = failures
+	return ch
+}
+
+// neutral learns of a call that says nothing about the store.
+func (b *breaker) neutral(p pass) {
+	if !p.probe {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.current(p) {
+		b.release(p)
+	}
+}
+
+// current reports whether p was given since the breaker last opened.
+func (b *breaker) current(p pass) bool { return p.word>>stateBits == b.word.Load()>>stateBits }
+
+// release lets the next probe through.
+func (b *breaker) release(p pass) {
+	if p.probe {
+		b.until.Store(0)
+	}
+}
+
+// open stops asking for about backoff.
+func (b *breaker) open(backoff time.Duration) change {
+	b.backoff = backoff
+	wait := backoff + rand.N(backoff/10+1)
+	b.until.Store(int64(b.now() + wait)) // first: whoever sees Open must see it
+	ch := b.changeTo(Open, 1)
+	b.failing.Store(0)
+	ch.probe = wait
+	return ch
+}
+
+func (b *breaker) change(to State) change {
+	b.until.Store(0)
+	return b.changeTo(to, 0)
+}
+
+func (b *breaker) changeTo(to State, openings uint64) change {
+	now, from := b.now(), b.state()
+	ch := change{from: from, to: to, after: now - b.since}
+	b.spent[from] += ch.after
+	b.entered[to]++
+	b.since, b.from, b.wins = now, now, 0
+	b.word.Store((b.word.Load()>>stateBits+openings)<<stateBits | uint64(to))
+	return ch
+}
+
+// retryIn is when a take that is denied for the store's sake may be tried
+// again.
+func (b *breaker) retryIn() time.Duration {
+	const least = time.Second
+	if b.state() != Open {
+		return least
+	}
+	return max(least, time.Duration(b.until.Load())-b.now())
+}

@@ -1,0 +1,123 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// outcome is how a call of the store ended.
+type outcome uint8
+
+const (
+	answered    outcome = iota
+	callers             // ended by the caller, or by a mistake of theirs
+	timedOut            // no answer in time: it may have happened
+	lost                // no answer, for another reason: it may have happened
+	unreachable         // it certainly did not happen
+	faulty              // the store answered something it should not; it did not happen
+
+	outcomes = iota
+)
+
+// unknown reports whether the call may have taken effect.
+func (o outcome) unknown() bool { return o == timedOut || o == lost }
+
+// fairShare is which part of Timeout a store must have had before a caller's
+// own deadline, earlier than that, counts against it.
+const fairShare = 10
+
+// call is one call of the store under way.
+type call struct {
+	store  *Store
+	pass   pass
+	caller context.Context
+	ctx    context.Context
+	cancel context.CancelFunc // nil if ctx is the caller's
+	fair   bool               // the store has enough time to be blamed for using it up
+}
+
+// begin starts a call that was admitted.
+func (s *Store) begin(ctx context.Context, p pass) call {
+	c := call{store: s, pass: p, caller: ctx, ctx: ctx, fair: true}
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := time.Until(deadline); left <= s.config.Timeout {
+			c.fair = left >= s.config.Timeout/fairShare
+			return c
+		}
+	}
+	c.ctx, c.cancel = context.WithTimeout(ctx, s.config.Timeout)
+	return c
+}
+
+// beginAny starts a call that is not a take.
+func (s *Store) beginAny(ctx context.Context) (call, error) {
+	p, ok := s.breaker.admit()
+	if !ok {
+		return call{}, s.unavailable()
+	}
+	return s.begin(ctx, p), nil
+}
+
+func (s *Store) unavailable() error {
+	return fmt.Errorf("%w: it is not asked while it is %s", sluice.ErrUnavailable, s.State())
+}
+
+// end tells the breaker how the call went. The error is the one for the
+// caller: if the outcome is unknown, it says so.
+func (c *call) end(err error) (outcome, error) {
+	if err == nil {
+		if c.cancel != nil {
+			c.cancel()
+		}
+		c.store.breaker.success(c.pass)
+		return answered, nil
+	}
+	o := c.judge(err)
+	blame := o
+	if o == callers && c.caller.Err() == context.DeadlineExceeded && c.fair && !mistake(err) {
+		blame = timedOut
+	}
+	if c.cancel != nil {
+		c.cancel()
+	}
+	if blame == callers {
+		c.store.breaker.neutral(c.pass)
+		return o, err
+	}
+	c.store.outcomes[blame].Add(1)
+	c.store.breaker.failure(c.pass, err)
+	if o.unknown() && !errors.Is(err, sluice.ErrUnknown) {
+		err = fmt.Errorf("no answer within %s: %w: %w", c.store.config.Timeout, sluice.ErrUnknown, err)
+	}
+	return o, err
+}
+
+// judge tells whose fault an error is, and whether the call may have happened.
+func (c *call) judge(err error) outcome {
+	unknown := errors.Is(err, sluice.ErrUnknown)
+	switch {
+	case mistake(err):
+		return callers
+	case !unknown && errors.Is(err, sluice.ErrUnavailable):
+		return unreachable
+	case c.caller.Err() != nil:
+		return callers
+	case c.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return timedOut
+	case unknown:
+		return lost
+	}
+	return faulty
+}
+
+// mistake reports whether err is about what was asked, not about the store.
+func mistake(err error) bool {
+	var field *sluice.FieldError
+	return errors.As(err, &field) ||
+		errors.Is(err, sluice.ErrLeaseClosed) || errors.Is(err, sluice.ErrRequestMismatch) ||
+		errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sluice.ErrClosed)
+}

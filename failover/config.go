@@ -1,0 +1,158 @@
+package failover
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Config of a [Store]. The zero Config is a good one.
+type Config struct {
+	// Timeout is how long the store may take to answer a call. A caller's
+	// earlier deadline stands. 0 means 250 ms.
+	Timeout time.Duration
+
+	// Failures is how many in a row open the breaker. 0 means 3.
+	Failures int
+
+	// Successes is how many in a row close it again. 0 means 3.
+	Successes int
+
+	// Backoff is for how long an open breaker asks nothing of the store. It
+	// doubles with each probe that fails, up to MaxBackoff. Up to a tenth is
+	// added at random, so that nodes do not probe in step. 0 means 5 s and
+	// 60 s.
+	Backoff    time.Duration
+	MaxBackoff time.Duration
+
+	// Testing, Partial and Stabilizing are the phases between a closed
+	// breaker and normal work. What is 0 in them means:
+	//
+	//	Testing      5 % of keys, 5 successes and 10 s
+	//	Partial      25 %, 10 successes and 20 s
+	//	Stabilizing  60 %, 20 successes and 30 s, at a rate of 95 %
+	Testing, Partial, Stabilizing Phase
+
+	// Quotas are what an entity may take locally, by the take's tier. Tiers
+	// that are not named share the numbers of the tier "". Nil means
+	// [DefaultQuotas]; a map without "" gets theirs.
+	Quotas map[string]Quota
+
+	// MaxBuckets bounds the local quotas that are kept. Full ones are
+	// forgotten first; if none is full, new entities share one quota for each
+	// namespace and tier. 0 means 1 million, which takes some 150 MB if they
+	// are ever needed.
+	MaxBuckets int
+
+	// Log gets one line for each change of state. Nil means slog.Default.
+	Log *slog.Logger
+}
+
+// Phase is one step of recovery: which share of the keys is asked of the
+// store, and what must be seen before the next step.
+type Phase struct {
+	Share     int           // percent of the keys
+	Successes int           // in a row
+	For       time.Duration // at least
+	Rate      int           // percent of calls that succeeded since the breaker closed
+}
+
+// Quota is what an entity may take from this node while its store is away.
+type Quota struct {
+	Limit sluice.Limit
+
+	// Factor is what a cost of one token takes, in thousandths: 1500 makes
+	// everything cost half as much again. 0 means 1000.
+	Factor int64
+}
+
+// DefaultQuotas are those for the tiers enterprise, pro, free and, under "",
+// for everybody else.
+func DefaultQuotas() map[string]Quota {
+	return map[string]Quota{
+		"enterprise": {Limit: sluice.Per(100, time.Minute)},
+		"pro":        {Limit: sluice.Per(50, time.Minute)},
+		"free":       {Limit: sluice.Per(10, time.Minute), Factor: 1500},
+		"":           {Limit: sluice.Per(5, time.Minute), Factor: 2000},
+	}
+}
+
+func (c Config) withDefaults() Config {
+	or(&c.Timeout, 250*time.Millisecond)
+	or(&c.Failures, 3)
+	or(&c.Successes, 3)
+	or(&c.Backoff, 5*time.Second)
+	or(&c.MaxBackoff, max(c.Backoff, 60*time.Second))
+	or(&c.MaxBuckets, 1_000_000)
+	c.Testing.fill(Phase{Share: 5, Successes: 5, For: 10 * time.Second})
+	c.Partial.fill(Phase{Share: 25, Successes: 10, For: 20 * time.Second})
+	c.Stabilizing.fill(Phase{Share: 60, Successes: 20, For: 30 * time.Second, Rate: 95})
+	c.Quotas = maps.Clone(c.Quotas)
+	if c.Quotas == nil {
+		c.Quotas = DefaultQuotas()
+	}
+	if _, ok := c.Quotas[""]; !ok {
+		c.Quotas[""] = DefaultQuotas()[""]
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+func (p *Phase) fill(defaults Phase) {
+	or(&p.Share, defaults.Share)
+	or(&p.Successes, defaults.Successes)
+	or(&p.For, defaults.For)
+	or(&p.Rate, defaults.Rate)
+}
+
+// or gives a field that is 0 its default.
+func or[T comparable](field *T, value T) { *field = cmp.Or(*field, value) }
+
+func (c *Config) validate() error {
+	switch {
+	case c.Timeout < 0:
+		return fmt.Errorf("failover: Timeout: %s: must be above 0", c.Timeout)
+	case c.Failures < 0:
+		return fmt.Errorf("failover: Failures: %d: must be above 0", c.Failures)
+	case c.Successes < 0:
+		return fmt.Errorf("failover: Successes: %d: must be above 0", c.Successes)
+	case c.Backoff < 0 || c.MaxBackoff < c.Backoff:
+		return fmt.Errorf("failover: Backoff: %s: must be above 0 and at most MaxBackoff, %s", c.Backoff, c.MaxBackoff)
+	case c.MaxBuckets < 0:
+		return fmt.Errorf("failover: MaxBuckets: %d: must be above 0", c.MaxBuckets)
+	}
+	before := 0
+	for _, s := range []State{Testing, Partial, Stabilizing} {
+		p := c.phase(s)
+		if p.Share < max(before, 1) || p.Share > 100 {
+			return fmt.Errorf("failover: %s.Share: %d: must be 1 to 100, and not less than in the phase before", s.field(), p.Share)
+		}
+		before = p.Share
+		switch {
+		case p.Successes < 0:
+			return fmt.Errorf("failover: %s.Successes: %d: must be above 0", s.field(), p.Successes)
+		case p.For < 0:
+			return fmt.Errorf("failover: %s.For: %s: must be above 0", s.field(), p.For)
+		case p.Rate < 0 || p.Rate > 100:
+			return fmt.Errorf("failover: %s.Rate: %d: must be 0 to 100", s.field(), p.Rate)
+		}
+	}
+	return nil
+}
+
+// phase is the settings of a phase of recovery.
+func (c *Config) phase(s State) *Phase {
+	switch s {
+	case Testing:
+		return &c.Testing
+	case Partial:
+		return &c.Partial
+	}
+	return &c.Stabilizing
+}

@@ -1,0 +1,154 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// work is what a local decision needs; it is used again.
+type work struct {
+	take     sluice.Take     // of the local quotas
+	decision sluice.Decision // on it
+	demands  []sluice.Demand
+	quota    [sluice.MaxDemands]int8 // which of them is that of each demand, or:
+}
+
+const (
+	passes = -1 // allowed, or a shadow: nothing to ask
+	denies = -2
+)
+
+// free is the limit of a lease that takes from no quota, so that the local
+// store has something to keep.
+var free = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
+
+// decide answers t without the store.
+func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source) error {
+	q := s.quotas[t.Tier]
+	if q == nil {
+		q = s.quotas[""]
+	}
+	w := s.work.Get().(*work)
+	defer s.work.Put(w)
+	denied := w.plan(t, q)
+	if err := s.takeLocally(w, t, denied); err != nil {
+		return err
+	}
+	var retryIn time.Duration
+	if denied || !w.decision.Allowed {
+		retryIn = s.breaker.retryIn()
+	}
+	w.answer(t, d, retryIn, denied)
+	d.Source = source
+	if t.Peek {
+		return nil
+	}
+	if source == sluice.Unknown {
+		s.unknown.Add(1)
+	}
+	if !d.Allowed {
+		q.refused.Add(1)
+		return nil
+	}
+	q.allowed.Add(1)
+	if t.Lease && !d.Repeated {
+		s.leases.add(t, d, w.quota[:len(t.Demands)])
+	}
+	return nil
+}
+
+// plan finds out what each demand comes to: to be passed, to be denied, or
+// one demand on the local quota for all of an entity's limits. That one costs
+// as much as the cheapest of them: the quota counts requests, and so does the
+// limit with the smallest cost.
+func (w *work) plan(t *sluice.Take, q *quota) (denied bool) {
+	w.demands = w.demands[:0]
+	for i := range t.Demands {
+		dm := &t.Demands[i]
+		switch {
+		case dm.Shadow || dm.OnUnavailable == sluice.Allow:
+			w.quota[i] = passes
+			continue
+		case dm.OnUnavailable == sluice.Deny || dm.Critical:
+			w.quota[i] = denies
+			denied = true
+			continue
+		}
+		at := slices.IndexFunc(w.demands, func(have sluice.Demand) bool { return sameEntity(&have.Key, &dm.Key) })
+		if at < 0 {
+			at = len(w.demands)
+			w.demands = append(w.demands, sluice.Demand{
+				Key:   sluice.Key{Namespace: dm.Key.Namespace, Entity: dm.Key.Entity, Limit: q.tier},
+				Limit: q.limit,
+				Cost:  dm.Charge(),
+			})
+		}
+		w.demands[at].Cost = min(w.demands[at].Cost, dm.Charge())
+		w.quota[i] = int8(at)
+	}
+	return denied
+}
+
+// takeLocally takes what was planned, all or nothing. If the take is denied
+// anyway, it only looks.
+func (s *Store) takeLocally(w *work, t *sluice.Take, denied bool) error {
+	peek := t.Peek || denied
+	w.take = sluice.Take{UpTo: t.UpTo, Peek: peek}
+	if !peek {
+		w.take.ID, w.take.Keep, w.take.Lease = t.ID, t.Keep, t.Lease
+	}
+	w.take.Demands = w.demands
+	if len(w.demands) == 0 {
+		if peek || !t.Lease {
+			w.decision.Allowed, w.decision.Repeated, w.decision.Time = true, false, time.Now()
+			return nil
+		}
+		w.take.UpTo = false
+		w.take.Demands = append(w.demands, sluice.Demand{Key: sluice.Key{Limit: "free"}, Limit: free, Cost: 1})
+	}
+	ctx := context.Background() // the caller's was looked at, and this does not wait
+	err := s.local.Take(ctx, &w.take, &w.decision)
+	if errors.Is(err, sluice.ErrUnavailable) {
+		// It keeps too many ids already. An answer is worth more than one
+		// that can be repeated or settled.
+		w.take.ID, w.take.Lease = "", false
+		err = s.local.Take(ctx, &w.take, &w.decision)
+	}
+	return err
+}
+
+// answer fills in d from what the local quotas said.
+func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration, denied bool) {
+	d.Allowed = w.decision.Allowed && !denied
+	d.Delay = 0
+	d.Repeated = w.decision.Repeated
+	d.ID, d.Time, d.Demands = t.ID, w.decision.Time, t.Demands
+	d.Results = slices.Grow(d.Results[:0], len(t.Demands))[:len(t.Demands)]
+	for i := range d.Results {
+		dm, r := &t.Demands[i], &d.Results[i]
+		switch at := w.quota[i]; at {
+		case passes:
+			*r = sluice.Result{Fits: true, Remaining: dm.Limit.Capacity()}
+		case denies:
+			*r = sluice.Result{RetryAfter: retryIn}
+		default:
+			*r = w.decision.Results[at]
+			r.Consumed = 0
+			r.Remaining = min(r.Remaining, dm.Limit.Capacity())
+			if r.RetryAfter == sluice.Never {
+				r.RetryAfter = retryIn // too much for the quota, but not for the limit
+			}
+		}
+		if d.Allowed && !t.Peek && !dm.Shadow {
+			r.Consumed = dm.Charge()
+			if w.take.UpTo && len(w.demands) > 0 {
+				r.Consumed = w.decision.Granted
+			}
+		}
+	}
+	d.Conclude()
+}

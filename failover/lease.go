@@ -1,0 +1,160 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// leases are what was charged under each lease given locally. That they
+// exist, live, end and refund is the local store's business; but what they
+// cost is named by limits that only the caller's demands know.
+type leases struct {
+	most     int
+	mu       sync.Mutex
+	byID     map[string]*lease
+	unlisted atomic.Int64
+}
+
+type lease struct {
+	demands []sluice.Demand
+	charges []sluice.Tokens
+	quota   []int8 // as in work
+	expires time.Time
+}
+
+// add remembers what an allowed take charged. Beyond the bound it does not:
+// such a lease can be settled all the same, but reports no amounts.
+func (ls *leases) add(t *sluice.Take, d *sluice.Decision, quota []int8) {
+	le := &lease{
+		demands: slices.Clone(d.Demands),
+		charges: make([]sluice.Tokens, len(d.Results)),
+		quota:   slices.Clone(quota),
+		expires: time.Now().Add(t.Keep),
+	}
+	for i := range d.Results {
+		le.charges[i] = d.Results[i].Consumed
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.sweep(4)
+	if len(ls.byID) >= ls.most {
+		delete(ls.byID, t.ID) // an expired one
+		ls.unlisted.Add(1)
+		return
+	}
+	if ls.byID == nil {
+		ls.byID = map[string]*lease{}
+	}
+	ls.byID[t.ID] = le
+}
+
+// sweep forgets those of the next few leases that have expired.
+func (ls *leases) sweep(n int) {
+	now := time.Now()
+	for id, le := range ls.byID {
+		if now.After(le.expires) {
+			delete(ls.byID, id)
+		}
+		if n--; n == 0 {
+			break
+		}
+	}
+}
+
+// open is how many have not expired. If there are none, their memory is given
+// back.
+func (ls *leases) open() int64 {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.sweep(len(ls.byID))
+	if len(ls.byID) == 0 {
+		ls.byID = nil
+	}
+	return int64(len(ls.byID))
+}
+
+// settle changes or closes a lease given locally, or answers
+// [sluice.ErrLeaseClosed].
+func (s *Store) settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
+	ls := &s.leases
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	le := ls.byID[st.ID]
+	if le != nil && time.Now().After(le.expires) {
+		le = nil
+	}
+	var costs []sluice.Tokens
+	if le != nil {
+		var err error
+		if costs, err = le.costs(st); err != nil {
+			return err
+		}
+	}
+	bare := sluice.Settlement{ID: st.ID, Action: st.Action, Keep: st.Keep}
+	err := s.local.Settle(ctx, &bare, d)
+	if errors.Is(err, sluice.ErrLeaseClosed) {
+		delete(ls.byID, st.ID)
+	}
+	if err != nil {
+		return err
+	}
+	d.Source = sluice.Degraded
+	if le == nil { // not listed, or settled already
+		d.Demands, d.Results = nil, d.Results[:0]
+		return nil
+	}
+	quotas := slices.Clone(d.Results)
+	d.Demands = le.demands
+	d.Results = slices.Grow(d.Results[:0], len(le.demands))[:len(le.demands)]
+	for i := range d.Results {
+		r := &d.Results[i]
+		*r = sluice.Result{Fits: true, Remaining: le.demands[i].Limit.Capacity()}
+		if at := le.quota[i]; at >= 0 {
+			r.Remaining, r.ResetAfter = min(quotas[at].Remaining, r.Remaining), quotas[at].ResetAfter
+		}
+		r.Consumed = costs[i] - le.charges[i]
+		le.charges[i] = costs[i]
+	}
+	switch st.Action {
+	case sluice.Renew:
+		le.expires = time.Now().Add(st.Keep)
+	case sluice.Commit, sluice.Release:
+		delete(ls.byID, st.ID)
+	}
+	d.Conclude()
+	return nil
+}
+
+// costs is what the lease is to cost in each of its demands. The local quota
+// counted a request and does not follow: only a release gives it back.
+func (le *lease) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
+	costs := slices.Clone(le.charges)
+	for _, c := range st.Costs {
+		found := false
+		for i := range le.demands {
+			if dm := &le.demands[i]; dm.Key.Limit == c.Limit {
+				found = true
+				if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != le.charges[i] {
+					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "a place in flight cannot be adjusted, only freed"}
+				}
+				costs[i] = c.Cost
+			}
+		}
+		if !found {
+			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "is not a limit of this lease"}
+		}
+	}
+	for i := range costs {
+		ends := st.Action == sluice.Commit || st.Action == sluice.Release
+		if st.Action == sluice.Release || ends && le.demands[i].Limit.Algorithm == sluice.Concurrency {
+			costs[i] = 0
+		}
+	}
+	return costs, nil
+}

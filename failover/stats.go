@@ -1,0 +1,76 @@
+package failover
+
+import "time"
+
+// Stats are counts since New, and the present state.
+type Stats struct {
+	State State
+	Since time.Time // when it began
+
+	// NextProbe is how long until the store is tried again, if the breaker is
+	// open.
+	NextProbe time.Duration
+
+	Entered map[State]int64         // how often each state was entered
+	Spent   map[State]time.Duration // how long it lasted in all, the present one included
+
+	// Calls that the store failed, by how.
+	TimedOut    int64 // no answer in time
+	Lost        int64 // no answer for another reason, such as a connection cut
+	Unreachable int64 // nothing can have happened
+	Faulty      int64 // an answer that is none
+
+	Degraded map[string]Decided // local decisions by tier; "" is every tier without a quota of its own
+	Unknown  int64              // those of them that the store may have counted too
+
+	UnknownAdjusts int64 // adjustments and settlements that may or may not have happened
+
+	Recoveries int64 // times that the store was back to normal
+
+	// The size of the degraded state.
+	Buckets    int64 // local quotas that are not full
+	Bytes      int64 // of memory, as far as it can be reckoned
+	Overflowed int64 // local takes that had to share a quota
+	Leases     int64 // given locally and still open
+	Unlisted   int64 // leases given locally whose cost was not kept
+}
+
+// Decided is how many takes were decided and how.
+type Decided struct{ Allowed, Refused int64 }
+
+// State is the present one.
+func (s *Store) State() State { return s.breaker.state() }
+
+// Stats tells the store's state and what happened to it.
+func (s *Store) Stats() Stats {
+	st := Stats{
+		Entered: map[State]int64{}, Spent: map[State]time.Duration{}, Degraded: map[string]Decided{},
+		TimedOut: s.outcomes[timedOut].Load(), Lost: s.outcomes[lost].Load(),
+		Unreachable: s.outcomes[unreachable].Load(), Faulty: s.outcomes[faulty].Load(),
+		Unknown: s.unknown.Load(), UnknownAdjusts: s.adjusts.Load(),
+		Unlisted: s.leases.unlisted.Load(),
+	}
+	s.breaker.report(&st)
+	for tier, q := range s.quotas {
+		st.Degraded[tier] = Decided{Allowed: q.allowed.Load(), Refused: q.refused.Load()}
+	}
+	local := s.local.Stats()
+	st.Buckets, st.Bytes, st.Overflowed = local.Buckets, local.Bytes, local.Overflowed
+	st.Leases = s.leases.open()
+	return st
+}
+
+func (b *breaker) report(st *Stats) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	st.State, st.Since = b.state(), b.origin.Add(b.since)
+	if st.State == Open {
+		st.NextProbe = max(0, time.Duration(b.until.Load())-now)
+	}
+	for s := range State(states) {
+		st.Entered[s], st.Spent[s] = b.entered[s], b.spent[s]
+	}
+	st.Spent[st.State] += now - b.since
+	st.Recoveries = b.entered[Normal]
+}

@@ -1,0 +1,215 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/memory"
+)
+
+// Store decorates another store; see the package comment. It is safe for
+// concurrent use.
+type Store struct {
+	inner   sluice.Store
+	config  Config
+	breaker breaker
+	quotas  map[string]*quota
+	local   *memory.Store // the degraded quotas
+	leases  leases
+	work    sync.Pool // of *work
+
+	outcomes [outcomes]atomic.Int64
+	unknown  atomic.Int64 // takes
+	adjusts  atomic.Int64 // with an unknown outcome
+}
+
+var (
+	_ sluice.Store   = (*Store)(nil)
+	_ sluice.Watcher = (*Store)(nil)
+)
+
+// bytesPerBucket is what the local store may use for each bucket it may have,
+// leases included.
+const bytesPerBucket = 256
+
+// New is a store that asks inner and answers by itself when it cannot. It
+// trusts inner to give up when its context ends.
+func New(inner sluice.Store, config Config) (*Store, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{inner: inner, config: config, quotas: map[string]*quota{}}
+	for tier, q := range config.Quotas {
+		var err error
+		if s.quotas[tier], err = newQuota(tier, q); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	s.local, err = memory.Open(memory.Config{
+		MaxBuckets: config.MaxBuckets,
+		MaxBytes:   max(int64(config.MaxBuckets)*bytesPerBucket, 1<<20),
+		Log:        config.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("failover: local quotas: %w", err)
+	}
+	s.breaker.config = &s.config
+	s.breaker.origin = time.Now()
+	s.leases.most = max(config.MaxBuckets/4, 1)
+	s.work.New = func() any { return new(work) }
+	return s, nil
+}
+
+// Take asks the store if it may be asked, and decides locally if not or if
+// there is no answer.
+func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	source := sluice.Degraded
+	if p, ok := s.breaker.admitTake(t); ok {
+		c := s.begin(ctx, p)
+		o, err := c.end(s.inner.Take(c.ctx, t, d))
+		if o == answered || o == callers {
+			return err
+		}
+		if o.unknown() {
+			source = sluice.Unknown
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.decide(t, d, source)
+}
+
+// Adjust needs the store.
+func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.Decision) error {
+	c, err := s.beginAny(ctx)
+	if err != nil {
+		return err
+	}
+	o, err := c.end(s.inner.Adjust(c.ctx, changes, d))
+	if o.unknown() {
+		s.adjusts.Add(1)
+		s.config.Log.Warn("outcome of an adjustment is unknown", "buckets", len(changes), "first", changes[0].Key, "cost", changes[0].Cost, "error", err)
+	}
+	return err
+}
+
+// Settle settles leases that were given locally here, and needs the store for
+// the others.
+func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
+	if s.local.Stats().Receipts > 0 {
+		if err := s.settle(ctx, st, d); !errors.Is(err, sluice.ErrLeaseClosed) {
+			return err
+		}
+	}
+	c, err := s.beginAny(ctx)
+	if err != nil {
+		return err
+	}
+	o, err := c.end(s.inner.Settle(c.ctx, st, d))
+	if o.unknown() {
+		s.adjusts.Add(1)
+		s.config.Log.Warn("outcome of settling a lease is unknown", "lease", st.ID, "action", st.Action.String(), "error", err)
+	}
+	return err
+}
+
+// Reset needs the store. Local quotas stay as they are.
+func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
+	c, err := s.beginAny(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.end(s.inner.Reset(c.ctx, keys))
+	return err
+}
+
+// Hold needs the store. While it recovers, keys whose turn has not come are
+// granted nothing, with a RetryIn of 0: there is no need to wait, for a take
+// gets a local answer.
+func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
+	ask, places := requests, []int(nil)
+	if state := s.State(); state.recovering() {
+		if places = s.turns(requests, state); len(places) == 0 {
+			return s.unavailable()
+		}
+		if len(places) == len(requests) {
+			places = nil
+		}
+	}
+	c, err := s.beginAny(ctx)
+	if err != nil {
+		return err
+	}
+	if places == nil {
+		_, err = c.end(s.inner.Hold(c.ctx, ask, grants))
+		return err
+	}
+	ask = make([]sluice.HoldRequest, len(places))
+	for i, at := range places {
+		ask[i] = requests[at]
+	}
+	granted := make([]sluice.Grant, len(ask))
+	if _, err = c.end(s.inner.Hold(c.ctx, ask, granted)); err != nil {
+		return err
+	}
+	for i := range grants[:len(requests)] {
+		// A previous hold that is not closed by this lapses by itself.
+		grants[i] = sluice.Grant{Now: granted[0].Now}
+	}
+	for i, at := range places {
+		grants[at] = granted[i]
+	}
+	return nil
+}
+
+// turns are the requests whose keys are asked of the store in this phase.
+func (s *Store) turns(requests []sluice.HoldRequest, phase State) []int {
+	places := make([]int, 0, len(requests))
+	for i := range requests {
+		if keyShare(&requests[i].Key) < s.config.phase(phase).Share {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// Return needs the store.
+func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
+	c, err := s.beginAny(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.end(s.inner.Return(c.ctx, returns))
+	return err
+}
+
+// List needs the store. A long list may take longer than Timeout and then
+// says nothing about how the store takes, so it has only the caller's
+// deadline and does not count for the breaker.
+func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
+	if state := s.State(); state == Open || state == HalfOpen {
+		return sluice.Page{}, s.unavailable()
+	}
+	return s.inner.List(ctx, q)
+}
+
+// Watch passes on what the store can tell, if it can.
+func (s *Store) Watch(wake func(sluice.Key)) {
+	if w, ok := s.inner.(sluice.Watcher); ok {
+		w.Watch(wake)
+	}
+}
+
+// Capabilities are the store's.
+func (s *Store) Capabilities() sluice.Capabilities { return s.inner.Capabilities() }
+
+// Close closes the store and forgets the local quotas.
+func (s *Store) Close() error { return errors.Join(s.inner.Close(), s.local.Close()) }
