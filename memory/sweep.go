@@ -22,7 +22,7 @@ func (s *Store) sweep(sh *shard, n int, now int64) {
 		sc := s.scopes.get(sh.entries[sh.cursor].scope)
 		st := sh.state(sh.cursor)
 		v := sc.spec.View(&st, now)
-		if !v.Idle() || now-sc.spec.LastTaken(&st) < grace && !s.full() {
+		if !v.Idle() || st.Recalled(v) || now-sc.spec.LastTaken(&st) < grace && !s.full() {
 			continue
 		}
 		size := sh.remove(sh.cursor)

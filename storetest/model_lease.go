@@ -1,0 +1,224 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
+)
+
+// receipt is what is remembered of a take with an ID until it expires: the
+// answer, for whoever asks again, and if it is a lease, what can still be
+// changed. A take is remembered if it was allowed or consumed anything; a
+// refusal without effect may simply be tried again.
+type receipt struct {
+	take    sluice.Take // with its own copy of the demands
+	answer  sluice.Decision
+	at      int64 // when it was taken
+	due     int64 // when its caller may act
+	expires int64
+
+	leased bool // only what was allowed
+	ended  bool
+	end    sluice.Action // Commit or Release, once ended
+	costs  []int64       // what the lease now costs in each bucket
+}
+
+// remembered is the receipt of that id, if it has not expired. A committed
+// lease still answers repeated takes until then; afterwards the id is free
+// again.
+func (m *Model) remembered(id string, now int64) *receipt {
+	r := m.receipts[id]
+	if r == nil || r.expires <= now {
+		return nil
+	}
+	return r
+}
+
+// released reports whether the take was undone. It is as if it had never
+// been, so a take with its id is a new one: answering "allowed" again would
+// let pass what nobody has paid for.
+func (r *receipt) released() bool { return r.ended && r.end == sluice.Release }
+
+func (m *Model) remember(t *sluice.Take, p *plan) {
+	r := &receipt{
+		take:    *t,
+		answer:  sluice.Decision{Allowed: p.allowed, Delay: duration(p.delay), ID: t.ID},
+		at:      p.at,
+		due:     p.at + p.delay,
+		expires: p.expires(t),
+		leased:  p.allowed && t.Lease,
+		costs:   make([]int64, len(p.results)),
+	}
+	r.take.Demands = slices.Clone(t.Demands)
+	r.answer.Results = slices.Clone(p.results)
+	effect := p.allowed
+	for i := range p.results {
+		r.costs[i] = int64(p.results[i].Consumed)
+		effect = effect || r.costs[i] != 0
+	}
+	if effect {
+		m.receipts[t.ID] = r
+	}
+}
+
+// repeat gives the first take's answer again, with what is left of its delay.
+func (r *receipt) repeat(t *sluice.Take, d *sluice.Decision, now int64) error {
+	if !r.same(t) {
+		return sluice.ErrRequestMismatch
+	}
+	answer := r.answer
+	answer.Delay = min(answer.Delay, duration(max(r.due-now, 0)))
+	answer.Repeated = true
+	answer.Time = time.UnixMicro(now)
+	answer.Demands = t.Demands
+	conclude(d, answer)
+	return nil
+}
+
+// same reports whether t asks the same as the take that r is for: the same
+// limits of the same buckets in the same order, charged and applied alike, up
+// to an amount or not, leased or not. How long to wait or to remember, and
+// what is only reported, may differ from one attempt to the next.
+func (r *receipt) same(t *sluice.Take) bool {
+	return r.take.UpTo == t.UpTo && r.take.Lease == t.Lease &&
+		slices.EqualFunc(r.take.Demands, t.Demands, func(a, b sluice.Demand) bool {
+			return a.Key == b.Key && a.Limit == b.Limit && a.Charge() == b.Charge() &&
+				a.Shadow == b.Shadow && a.CountRefused == b.CountRefused
+		})
+}
+
+// Settle changes or ends a lease.
+//
+//   - Expired, unknown, and not a lease: [sluice.ErrLeaseClosed]. So is an
+//     ended lease, except that ending it again the same way changes nothing.
+//   - A cost replaces the one before in every bucket of that limit: the
+//     difference is refunded as of the time of the take, or consumed. The new
+//     cost is remembered even if there was less to refund, so that saying it
+//     twice is saying it once.
+//   - A bucket that the take consumed nothing from, a shadow's, is left alone.
+//   - The cost of concurrency cannot change.
+//   - A cost in a limit that the lease does not have, or that cannot change,
+//     is an error, and nothing happens.
+//   - If a bucket has since become concurrency or has been, it was started
+//     anew, and nothing of the lease is in it.
+//
+// The decision names the lease's buckets with the limits they have now.
+// Consumed is how net consumption changed: committing concurrency frees the
+// place and is no refund.
+func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decision) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, err := m.begin()
+	if err != nil {
+		return err
+	}
+	r := m.remembered(s.ID, now)
+	if r == nil || !r.leased || r.ended && s.Action != r.end {
+		return sluice.ErrLeaseClosed
+	}
+	costs := r.costs
+	if !r.ended {
+		if costs, err = r.settled(s); err != nil {
+			return err
+		}
+	}
+	demands, buckets, at := m.leaseBuckets(r, now)
+	expires := r.expires
+	if s.Action == sluice.Renew {
+		expires = at + max(s.Keep.Microseconds(), 1)
+	}
+	results := make([]sluice.Result, len(buckets))
+	for i, w := range buckets {
+		results[i].Fits = true
+		if !r.ended && r.answer.Results[i].Consumed > 0 && alike(r.take.Demands[i].Limit, w.spec.Limit) {
+			results[i].Consumed = sluice.Tokens(w.settle(r, s.Action, costs[i]-r.costs[i], expires))
+			if results[i].Consumed != 0 || w.spec.Limit.Algorithm == sluice.Concurrency {
+				m.write(w)
+			}
+		}
+		w.fill(&results[i])
+	}
+	r.costs, r.expires = costs, expires
+	if s.Action == sluice.Commit || s.Action == sluice.Release {
+		r.ended, r.end = true, s.Action
+	}
+	conclude(d, sluice.Decision{Allowed: true, ID: s.ID, Time: time.UnixMicro(at), Demands: demands, Results: results})
+	return nil
+}
+
+// settled is what the lease costs in each bucket after s.
+func (r *receipt) settled(s *sluice.Settlement) ([]int64, error) {
+	costs := slices.Clone(r.costs)
+	for _, c := range s.Costs {
+		known := false
+		for i := range r.take.Demands {
+			demand := &r.take.Demands[i]
+			if demand.Key.Limit != c.Limit {
+				continue
+			}
+			known = true
+			if demand.Limit.Algorithm == sluice.Concurrency && int64(c.Cost) != costs[i] {
+				return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
+			}
+			if r.answer.Results[i].Consumed > 0 {
+				costs[i] = int64(c.Cost)
+			}
+		}
+		if !known {
+			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "the lease has no limit of this name"}
+		}
+	}
+	if s.Action == sluice.Release {
+		clear(costs)
+	}
+	return costs, nil
+}
+
+// leaseBuckets opens the buckets of a lease under the limits they have.
+func (m *Model) leaseBuckets(r *receipt, now int64) ([]sluice.Demand, []*working, int64) {
+	demands, buckets, at := slices.Clone(r.take.Demands), make([]*working, len(r.costs)), now
+	for i := range demands {
+		spec, err := bucket.Compile(demands[i].Limit)
+		if err != nil {
+			panic(err) // it was valid when it was taken
+		}
+		buckets[i] = m.openAsIs(demands[i].Key, spec, now)
+		demands[i].Limit = buckets[i].spec.Limit
+		at = max(at, buckets[i].view.Now)
+	}
+	return demands, buckets, at
+}
+
+// alike reports whether a lease taken under one limit is still in a bucket
+// that now has the other.
+func alike(taken, now sluice.Limit) bool {
+	return (taken.Algorithm == sluice.Concurrency) == (now.Algorithm == sluice.Concurrency)
+}
+
+// settle changes the lease's part in one bucket and answers by how much net
+// consumption changed.
+func (w *working) settle(r *receipt, a sluice.Action, change, expires int64) int64 {
+	if w.spec.Limit.Algorithm != sluice.Concurrency {
+		switch {
+		case change > 0:
+			return w.consume(change, bucket.Flight{})
+		case change < 0:
+			return -w.refund(-change, r.at)
+		}
+		return 0
+	}
+	changed := int64(0)
+	switch a {
+	case sluice.Renew:
+		w.spec.Extend(&w.state, w.view, r.take.ID, expires)
+	case sluice.Commit:
+		w.spec.Alight(&w.state, w.view, r.take.ID)
+	case sluice.Release:
+		changed = -w.spec.Alight(&w.state, w.view, r.take.ID)
+	}
+	w.look(w.view.Now)
+	return changed
+}

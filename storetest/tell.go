@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-go/sluice"
+)
+
+// tell writes a decision as a line:
+//
+//	yes: took 5, 15 left, full in 500ms
+//	no: 0 left, retry in 1s, full in 20s
+//	no: took 1, 9 left, full in 1s | 0 left, never, full in 2s
+//	yes in 2s: took 1, -2 left, full in 3s
+//	again yes: took 5, 15 left, full in 500ms
+//
+// There is one part for each demand. What is 0 and goes without saying is
+// left out.
+func tell(d *sluice.Decision, err error) string {
+	if err != nil {
+		return tellError(err)
+	}
+	var b strings.Builder
+	if d.Repeated {
+		b.WriteString("again ")
+	}
+	if d.Allowed {
+		b.WriteString("yes")
+	} else {
+		b.WriteString("no")
+	}
+	if d.Delay != 0 {
+		fmt.Fprintf(&b, " in %s", d.Delay)
+	}
+	for i := range d.Results {
+		r := &d.Results[i]
+		b.WriteString([]string{":", " |"}[min(i, 1)])
+		if r.Consumed != 0 {
+			fmt.Fprintf(&b, " took %s,", r.Consumed)
+		}
+		fmt.Fprintf(&b, " %s left", r.Remaining)
+		switch {
+		case r.RetryAfter == sluice.Never:
+			b.WriteString(", never")
+		case r.RetryAfter != 0:
+			fmt.Fprintf(&b, ", retry in %s", r.RetryAfter)
+		case !r.Fits:
+			b.WriteString(", does not fit")
+		}
+		if r.Held {
+			b.WriteString(", for what is held")
+		}
+		if r.ResetAfter != 0 {
+			fmt.Fprintf(&b, ", full in %s", r.ResetAfter)
+		}
+	}
+	return b.String()
+}
+
+func tellError(err error) string {
+	for _, known := range []error{
+		sluice.ErrLeaseClosed, sluice.ErrRequestMismatch, sluice.ErrClosed,
+		sluice.ErrUnknown, sluice.ErrUnavailable, errors.ErrUnsupported,
+	} {
+		if errors.Is(err, known) {
+			return "error: " + known.Error()
+		}
+	}
+	return "error"
+}
+
+// tellGrant writes what a hold got:
+//
+//	held 10 for 5s, 10 left
+//	nothing, 3 left, retry in 200ms, recalled
+func tellGrant(g *sluice.Grant) string {
+	if g.Amount != 0 {
+		return fmt.Sprintf("held %s for %s, %s left", g.Amount, g.Expires.Sub(g.Now), g.Remaining)
+	}
+	s := fmt.Sprintf("nothing, %s left", g.Remaining)
+	if g.RetryIn == sluice.Never {
+		s += ", never"
+	} else {
+		s += fmt.Sprintf(", retry in %s", g.RetryIn)
+	}
+	if g.Recalled {
+		s += ", recalled"
+	}
+	if g.Held {
+		s += ", for what is held"
+	}
+	return s
+}
+
+// tellPage writes buckets in order of their names:
+//
+//	a 10/s: 5 left, 3 held, 12 consumed, full in 1s; b ...
+func tellPage(p *sluice.Page) string {
+	var lines []string
+	for i := range p.Buckets {
+		b := &p.Buckets[i]
+		line := fmt.Sprintf("%s %s: %s left", b.Key.Limit, b.Limit, b.Remaining)
+		if b.Held != 0 {
+			line += fmt.Sprintf(", %s held", b.Held)
+		}
+		lines = append(lines, fmt.Sprintf("%s, %s consumed, full in %s", line, b.Consumed, b.Reset))
+	}
+	if p.Next != "" {
+		lines = append(lines, "and more")
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "; ")
+}
