@@ -103,31 +103,31 @@ func TestFullBucketsAreForgottenAndOnlyThose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, memory.Config{})
 		l := sluice.New(s)
-		for i := range 5000 {
+		for i := range 2000 {
 			take(t, l, demand(fmt.Sprint("fast", i), "10/s"))
 			if i%10 == 0 {
-				take(t, l, demand(fmt.Sprint("slow", i), "10/day"))
+				take(t, l, demand(fmt.Sprint("slow", i), "10/hour"))
 			}
 		}
-		if n := s.Stats().Buckets; n != 5500 {
-			t.Fatalf("%d buckets, want 5500", n)
+		if n := s.Stats().Buckets; n != 2200 {
+			t.Fatalf("%d buckets, want 2200", n)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		st := s.Stats()
-		if st.Buckets != 500 || st.Forgotten != 5000 {
-			t.Errorf("a minute later: %+v, want the 500 slow ones left", st)
+		if st.Buckets != 200 || st.Forgotten != 2000 {
+			t.Errorf("a minute later: %+v, want the 200 slow ones left", st)
 		}
-		for i := 0; i < 5000; i += 10 {
-			// 10 a day is one in 8640 s, so a minute has brought 0.006 back.
-			if d := take(t, l, demand(fmt.Sprint("slow", i), "10/day")); d.Results[0].Remaining != 8006 {
-				t.Fatalf("slow%d has %s left, want 8.006", i, d.Results[0].Remaining)
+		for i := 0; i < 2000; i += 10 {
+			// 10 an hour is one in 360 s, so a minute has brought 0.166 back.
+			if d := take(t, l, demand(fmt.Sprint("slow", i), "10/hour")); d.Results[0].Remaining != 8166 {
+				t.Fatalf("slow%d has %s left, want 8.166", i, d.Results[0].Remaining)
 			}
 		}
-		time.Sleep(48 * time.Hour)
+		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if st := s.Stats(); st.Buckets != 0 || st.Bytes != 0 {
-			t.Errorf("two days later: %+v, want nothing left", st)
+			t.Errorf("three hours later: %+v, want nothing left", st)
 		}
 	})
 }

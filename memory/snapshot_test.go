@@ -138,7 +138,7 @@ func TestSnapshotSurvivesKill(t *testing.T) {
 		saveForEver(os.Getenv("SLUICE_TEST_SAVER"))
 	}
 	before := 0
-	for round := range 12 {
+	for round := range 8 {
 		cmd := exec.Command(os.Args[0], "-test.run=TestSnapshotSurvivesKill")
 		cmd.Env = append(os.Environ(), "SLUICE_TEST_SAVER="+file)
 		out, err := cmd.StdoutPipe()
@@ -188,7 +188,7 @@ func saveForEver(file string) {
 		panic(err)
 	}
 	l := sluice.New(s)
-	for i := range 3000 {
+	for i := range 1000 {
 		if _, err := l.Take(context.Background(), demand(fmt.Sprint("ballast", i), "10/day")); err != nil {
 			panic(err)
 		}
