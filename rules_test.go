@@ -1,164 +1,142 @@
 package sluice_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/sluice-go/sluice"
 
-// source is one Go file of this module that is not a test.
-type source struct {
-	pkg     string // its folder, relative to the module
-	path    string
-	imports []string
-	doc     string
+type pkg struct {
+	ImportPath string
+	Name       string
+	Doc        string
+	Standard   bool
+	GoFiles    []string
+	Imports    []string
 }
 
-// sources are all of them. Folders with a go.mod are modules of their own.
-func sources(t *testing.T) (all []source) {
+// list is what go list says about packages.
+func list(t *testing.T, args ...string) []pkg {
 	t.Helper()
-	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	command := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json"}, args...)...)
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packages []pkg
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
 		}
-		if d.IsDir() {
-			_, statErr := os.Stat(filepath.Join(p, "go.mod"))
-			if p != "." && (statErr == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
-				return fs.SkipDir
+		packages = append(packages, p)
+	}
+}
+
+func TestEveryPackageIsDocumentedAndNamedAfterItsJob(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		if len(p.GoFiles) > 0 && p.Doc == "" {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+		if slices.Contains([]string{"util", "utils", "common", "helpers", "types", "misc"}, path.Base(p.ImportPath)) {
+			t.Errorf("%s says nothing about what it is for", p.ImportPath)
+		}
+	}
+}
+
+func TestTheRootImportsOnlyTheStandardLibrary(t *testing.T) {
+	for _, p := range list(t, "-deps", ".") {
+		if !p.Standard && p.ImportPath != module {
+			t.Errorf("the root depends on %s", p.ImportPath)
+		}
+	}
+}
+
+// Dependencies point one way: stores know the root and the arithmetic, but
+// not each other, and only the binary knows the server.
+func TestDependenciesPointOneWay(t *testing.T) {
+	stores := []string{"memory", "redis", "postgres", "sqlite", "dynamo"}
+	for _, p := range list(t, "./...") {
+		from, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, module+"/"), "/")
+		for _, imported := range p.Imports {
+			rest, ours := strings.CutPrefix(imported, module+"/")
+			to, _, _ := strings.Cut(rest, "/")
+			if !ours || to == from {
+				continue
 			}
-			return nil
+			switch {
+			case from == "bucket":
+				t.Errorf("%s imports %s, but the arithmetic stands on the root alone", p.ImportPath, imported)
+			case slices.Contains(stores, from) && slices.Contains(stores, to):
+				t.Errorf("%s imports %s, but stores do not know each other", p.ImportPath, imported)
+			case to == "server" && from != "cmd", to == "cmd":
+				t.Errorf("%s imports %s, but the parts are wired in cmd alone", p.ImportPath, imported)
+			}
 		}
-		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly|parser.ParseComments)
+	}
+}
+
+// files calls check with every file whose name ends so.
+func files(t *testing.T, suffix string, check func(name, content string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, sourceOf(p, file))
+		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(name, suffix) {
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		check(filepath.ToSlash(name), string(content))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < 20 {
-		t.Fatalf("found only %d files", len(all))
-	}
-	return all
 }
 
-func sourceOf(p string, file *ast.File) source {
-	s := source{pkg: path.Dir(filepath.ToSlash(p)), path: filepath.ToSlash(p), doc: file.Doc.Text()}
-	for _, i := range file.Imports {
-		name, err := strconv.Unquote(i.Path.Value)
-		if err != nil {
-			panic(err) // the parser has read it
-		}
-		s.imports = append(s.imports, name)
-	}
-	return s
-}
-
-// local is the folder of this module that an import names.
-func local(imported string) (string, bool) {
-	if imported == module {
-		return ".", true
-	}
-	return strings.CutPrefix(imported, module+"/")
-}
-
-// within reports whether a folder is dir or below it.
-func within(folder, dir string) bool {
-	return folder == dir || strings.HasPrefix(folder, dir+"/")
-}
-
-// TestEveryPackageIsDocumented: a package says what it is for, once.
-func TestEveryPackageIsDocumented(t *testing.T) {
-	docs := map[string][]string{}
-	for _, s := range sources(t) {
-		files := docs[s.pkg]
-		if s.doc != "" {
-			files = append(files, s.path)
-			if !strings.HasPrefix(s.doc, "Package ") && !strings.HasPrefix(s.doc, "Command ") {
-				t.Errorf("%s: the package comment begins with neither Package nor Command", s.path)
+func TestNothingIsPutOffOrSkipped(t *testing.T) {
+	putOff := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME)\b`)
+	skipped := regexp.MustCompile(`\b(t|b|f|tb)\.Skip` + `(f|Now)?\(`)
+	files(t, ".go", func(name, content string) {
+		for i, line := range strings.Split(content, "\n") {
+			if putOff.MatchString(line) || skipped.MatchString(line) {
+				t.Errorf("%s:%d: %s", name, i+1, strings.TrimSpace(line))
 			}
 		}
-		docs[s.pkg] = files
-	}
-	for pkg, files := range docs {
-		switch len(files) {
-		case 0:
-			t.Errorf("package %s has no package comment", pkg)
-		case 1:
-		default:
-			t.Errorf("package %s has more than one package comment: %s", pkg, strings.Join(files, ", "))
-		}
-	}
+	})
 }
 
-// TestRootImportsOnlyTheStandardLibrary: who uses the contract gets nothing
-// else with it.
-func TestRootImportsOnlyTheStandardLibrary(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.pkg != "." {
-			continue
-		}
-		for _, i := range s.imports {
-			if first, _, _ := strings.Cut(i, "/"); strings.Contains(first, ".") {
-				t.Errorf("%s imports %s", s.path, i)
-			}
-		}
-	}
-}
-
-// TestArithmeticIsPure: the reference needs the contract and the standard
-// library, nothing else.
-func TestArithmeticIsPure(t *testing.T) {
-	for _, s := range sources(t) {
-		for _, i := range s.imports {
-			if first, _, _ := strings.Cut(i, "/"); s.pkg == "bucket" && strings.Contains(first, ".") && i != module {
-				t.Errorf("%s imports %s", s.path, i)
-			}
-		}
-	}
-}
-
-// TestOnlyCommandsImportTheServer: everything else can be used without it.
-func TestOnlyCommandsImportTheServer(t *testing.T) {
-	for _, s := range sources(t) {
-		for _, i := range s.imports {
-			if folder, ok := local(i); ok && within(folder, "server") && !within(s.pkg, "cmd") && !within(s.pkg, "server") {
-				t.Errorf("%s imports %s", s.path, i)
-			}
-		}
-	}
-}
-
-// TestTechnologiesDoNotMix: a package that is named after a technology does
-// not need another one.
-func TestTechnologiesDoNotMix(t *testing.T) {
-	technologies := []string{"memory", "redis", "postgres", "sqlite", "dynamo"}
-	for _, s := range sources(t) {
-		for _, own := range technologies {
-			if !within(s.pkg, own) {
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
+	files(t, ".md", func(name, content string) {
+		for _, m := range link.FindAllStringSubmatch(content, -1) {
+			if strings.Contains(m[1], "://") {
 				continue
 			}
-			for _, i := range s.imports {
-				for _, other := range technologies {
-					if folder, ok := local(i); ok && other != own && within(folder, other) {
-						t.Errorf("%s imports %s", s.path, i)
-					}
-				}
+			if _, err := os.Stat(filepath.Join(path.Dir(name), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", name, m[1], err)
 			}
 		}
-	}
+	})
 }
