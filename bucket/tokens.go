@@ -35,7 +35,7 @@ func (p *Spec) Refill(used, rem, elapsed int64) (int64, int64) {
 	}
 	if elapsed >= p.period {
 		periods := elapsed / p.period
-		if periods > used/p.amount { // repaid long ago; also keeps the product in range
+		if periods > used || p.amount > 1 && periods > used/p.amount { // repaid long ago; also keeps the product in range
 			return 0, 0
 		}
 		used -= periods * p.amount
@@ -56,6 +56,12 @@ func (p *Spec) Refill(used, rem, elapsed int64) (int64, int64) {
 func (p *Spec) RepayIn(rem, n int64) int64 {
 	if n <= 0 {
 		return 0
+	}
+	if p.amount == 1 { // as it is for most limits that people choose
+		if n > p.forever {
+			return Forever
+		}
+		return n*p.period - rem
 	}
 	whole, rest := n/p.amount, n%p.amount
 	if whole > p.forever {

@@ -186,7 +186,7 @@ func TestScopesAreForgotten(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	for want, c := range map[string]memory.Config{
-		"memory: MaxBuckets: -1: must be 1 to 536870400":  {MaxBuckets: -1},
+		"memory: MaxBuckets: -1: must be 1 to 134217728":  {MaxBuckets: -1},
 		"memory: MaxBytes: 12: must be at least 1024":     {MaxBytes: 12},
 		"memory: SnapshotEvery: 1ms: must be at least 1s": {SnapshotEvery: time.Millisecond},
 	} {

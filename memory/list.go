@@ -1,19 +1,19 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
 )
 
 // List looks through all buckets for those that match; it is meant for people
-// and for administration, not for every request.
-//
-// Within a shard it goes from the last entry to the first. Forgetting a
-// bucket moves the last one to its place, so one that moves is seen twice at
-// worst, and none is missed.
+// and for administration, not for every request. Buckets come in the order of
+// their hashes, so that none is missed or seen twice however others come and
+// go between pages.
 func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	if err := s.ready(ctx); err != nil {
 		return sluice.Page{}, err
@@ -21,65 +21,69 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	if err := q.Normalize(); err != nil {
 		return sluice.Page{}, err
 	}
-	from, before := 0, -1
+	var shard, hash int
 	if q.Cursor != "" {
-		if _, err := fmt.Sscanf(q.Cursor, "%d.%d", &from, &before); err != nil || from < 0 || from >= shardCount || before < 0 {
+		if _, err := fmt.Sscanf(q.Cursor, "%d.%d", &shard, &hash); err != nil || shard < 0 || shard >= shardCount || hash < 0 {
 			return sluice.Page{}, &sluice.FieldError{Field: "query.cursor", Value: q.Cursor, Reason: "must be the Next of an earlier page"}
 		}
 	}
 	now := s.clock.now()
 	page := sluice.Page{Time: time.UnixMicro(now)}
-	for n := from; n < shardCount; n++ {
+	for ; shard < shardCount; shard, hash = shard+1, 0 {
 		if err := ctx.Err(); err != nil {
 			return sluice.Page{}, err
 		}
-		if at := s.listShard(n, before, &q, now, &page); at >= 0 {
-			page.Next = fmt.Sprintf("%d.%d", n, at)
-			return page, nil
+		for _, f := range s.listShard(shard, hash, &q, now) {
+			if len(page.Buckets) == q.Max && f.hash != hash {
+				page.Next = fmt.Sprintf("%d.%d", shard, f.hash)
+				return page, nil
+			}
+			// Those of one hash are kept on one page, which is a little longer
+			// for once.
+			page.Buckets = append(page.Buckets, f.bucket)
+			hash = f.hash
 		}
-		before = -1
 	}
 	return page, nil
 }
 
-// listShard adds what matches among the entries numbered below before (-1:
-// all). It answers where to go on if the page is full, else -1.
-func (s *Store) listShard(n, before int, q *sluice.Query, now int64, page *sluice.Page) int {
+// found is a bucket that matches a query.
+type found struct {
+	hash   int
+	bucket sluice.Bucket
+}
+
+// listShard is what matches in a shard, of hashes from the given one, sorted.
+func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found) {
 	sh := &s.shards[n]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if before < 0 || before > len(sh.entries) {
-		before = len(sh.entries)
-	}
-	for i := before - 1; i >= 0; i-- {
-		e := &sh.entries[i]
-		sc := s.scopes.get(e.scope)
-		if sc.namespace != q.Namespace || q.Resource != "" && sc.resource != q.Resource ||
-			q.Entity != "" && string(sh.entity(e)) != q.Entity {
+	for at := sh.next(0); at > 0; at = sh.next(at) {
+		r := sh.at(at)
+		sc := s.scopes.get(r.scope())
+		if int(r.hash()) < from || sc.namespace != q.Namespace || q.Resource != "" && sc.resource != q.Resource ||
+			q.Entity != "" && !sh.isEntity(at, r, q.Entity) {
 			continue
 		}
-		st := sh.state(i)
+		st := sh.state(at)
 		v := sc.spec.View(&st, now)
 		if v.Idle() {
 			continue
 		}
-		if len(page.Buckets) == q.Max {
-			return i + 1
-		}
-		entity := string(sh.entity(e))
+		entity := sh.entity(at)
 		if len(entity) > sluice.MaxKeyPart {
 			entity = "(overflow)"
 		}
-		consumed := st.Consumed + sc.spec.Lapsed(&st, v)
-		page.Buckets = append(page.Buckets, sluice.Bucket{
+		all = append(all, found{int(r.hash()), sluice.Bucket{
 			Key:       sc.key(entity),
 			Limit:     sc.limit,
 			Remaining: sluice.Tokens(v.Available()),
 			Held:      sluice.Tokens(v.Held),
-			Consumed:  sluice.Tokens(consumed),
+			Consumed:  sluice.Tokens(st.Consumed + sc.spec.Lapsed(&st, v)),
 			Reset:     duration(sc.spec.ResetIn(&st, v)),
 			LastTaken: time.UnixMicro(sc.spec.LastTaken(&st)),
-		})
+		}})
 	}
-	return -1
+	slices.SortFunc(all, func(a, b found) int { return cmp.Compare(a.hash, b.hash) })
+	return all
 }

@@ -61,7 +61,7 @@ func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
 
 // plain is one demand's bucket on the short way.
 type plain struct {
-	entry       *entry
+	record      *record
 	spec        *bucket.Spec
 	used, rem   int64
 	shard, hash uint32
@@ -78,16 +78,16 @@ func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision,
 		b, dm := &buckets[i], &t.Demands[i]
 		sh := &s.shards[b.shard]
 		at := sh.find(&s.scopes, b.hash, &dm.Key, dm.Key.Entity)
-		if at < 0 {
+		if at == 0 {
 			return false
 		}
-		b.entry = &sh.entries[at]
-		sc := s.scopes.get(b.entry.scope)
-		if b.entry.ext != 0 || b.entry.time > now || sc.limit != dm.Limit {
+		r := sh.at(at)
+		sc := s.scopes.get(r.scope())
+		if r.ext() != 0 || r[wordTime] > now || sc.limit != dm.Limit {
 			return false
 		}
-		b.spec = sc.spec
-		b.used, b.rem = b.spec.Refill(b.entry.used, b.entry.rem, now-b.entry.time)
+		b.record, b.spec = r, sc.spec
+		b.used, b.rem = b.spec.Refill(r[wordUsed], r[wordRem], now-r[wordTime])
 		allowed = allowed && b.used+int64(dm.Charge()) <= b.spec.Capacity
 	}
 	if cap(d.Results) < len(buckets) {
@@ -101,9 +101,9 @@ func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision,
 		switch {
 		case allowed:
 			b.used += cost
-			e := b.entry
-			e.used, e.rem, e.time = b.used, b.rem, now
-			e.consumed = bucket.Saturate(e.consumed + cost)
+			r := b.record
+			r[wordUsed], r[wordRem], r[wordTime] = b.used, b.rem, now
+			r[wordConsumed] = bucket.Saturate(r[wordConsumed] + cost)
 			res.Consumed = sluice.Tokens(cost)
 		case !res.Fits && cost > b.spec.Capacity:
 			res.RetryAfter = sluice.Never

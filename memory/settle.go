@@ -142,7 +142,7 @@ func (s *Store) reenter(taken []sluice.Demand, now int64) ([]sluice.Demand, []pl
 	for i := range places {
 		p, dm := &places[i], &demands[i]
 		s.open(p, dm, now)
-		if p.entry >= 0 && !p.gone() {
+		if p.offset > 0 && !p.gone() {
 			dm.Limit = p.scope.limit
 			continue
 		}
@@ -217,8 +217,8 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		p.name(s, &keys[i])
 		sh := &s.shards[p.shard]
 		sh.mu.Lock()
-		if at := sh.find(&s.scopes, p.hash, &keys[i], p.entity); at >= 0 {
-			spec := s.scopes.get(sh.entries[at].scope).spec
+		if at := sh.find(&s.scopes, p.hash, &keys[i], p.entity); at > 0 {
+			spec := s.scopes.get(sh.at(at).scope()).spec
 			st := sh.state(at)
 			spec.Reset(&st, spec.View(&st, now))
 			s.bytes.Add(sh.put(at, &st))

@@ -1,9 +1,6 @@
 package memory
 
 import (
-	"encoding/binary"
-	"hash/maphash"
-	"math/bits"
 	"sync"
 
 	"github.com/sluice-go/sluice"
@@ -13,138 +10,161 @@ import (
 const (
 	shardBits  = 10
 	shardCount = 1 << shardBits
-	indexBits  = 20 // of an index word: the entry's number plus one
-	maxShard   = 1<<indexBits - 1
-	indexMask  = 1<<indexBits - 1
+	offsetBits = 20 // of an index word: where a record begins
+	offsetMask = 1<<offsetBits - 1
+	maxSlab    = 1 << offsetBits // words
 )
 
-// shard is one of the hash tables: open addressing from hashes to entries.
+// shard is one of the hash tables: open addressing from hashes to records.
 type shard struct {
 	mu sync.Mutex
 
-	// index has a word for each place: 0 if it is empty, else the number of
-	// an entry plus one, and above it some bits of the hash, so that most
-	// other entries are passed over without looking at them.
-	index   []uint32
-	entries []entry
-	keys    []byte // the entities: two bytes of length, then the text
-	dead    int    // bytes of keys that nothing refers to
+	// index has a word for each place: 0 if it is empty, else the offset of a
+	// record in the slab, and above it some bits of the hash, so that most
+	// other records are passed over without looking at them.
+	index []uint32
+
+	// slab is the records, one after the other. Its first word is not used,
+	// so that no record has offset 0.
+	slab  []int64
+	live  int // records
+	waste int // words of records that were removed
 
 	exts     []ext // 0 is unused
 	freeExts []uint32
 
-	cursor int // where the next few entries are checked for being full
+	cursor int // where the next few records are checked for being full
 }
 
-// entry is one bucket. It has no pointers.
-type entry struct {
-	used, rem, time, consumed int64
+// record is one bucket: these words, then the entity's bytes in as many words
+// as they need. So a look-up that finds its bucket reads one place in memory.
+type record [recordWords]int64
 
-	scope uint32
-	hash  uint32
-	key   uint32 // offset in keys
-	ext   uint32 // number in exts, 0 for none
-}
+// The words of a record. The first four are the state.
+const (
+	wordUsed = iota
+	wordRem
+	wordTime
+	wordConsumed
+	wordWho  // the scope in the upper half, the hash in the lower
+	wordMore // the number of the ext in the upper half, the entity's length in the lower; -1 once it is removed
+	recordWords
+)
 
-const entrySize = 48
+func (r *record) hash() uint32  { return uint32(r[wordWho]) }
+func (r *record) scope() uint32 { return uint32(r[wordWho] >> 32) }
+func (r *record) ext() uint32   { return uint32(r[wordMore] >> 32) }
+func (r *record) length() int   { return int(uint32(r[wordMore])) }
+func (r *record) removed() bool { return r[wordMore] == -1 }
 
-// ext is what only some entries need, and how large it was last time.
+func (r *record) setScope(id uint32) { r[wordWho] = int64(id)<<32 | r[wordWho]&(1<<32-1) }
+func (r *record) setExt(n uint32)    { r[wordMore] = int64(n)<<32 | r[wordMore]&(1<<32-1) }
+
+// ext is what only some records need, and how large it was last time.
 type ext struct {
 	*bucket.Ext
 	size int64
 }
 
-// hash is the shard that a key belongs to, and its place there. The limits of
-// one entity and resource share a shard, so that a take of several of them
-// needs one lock.
-func (s *Store) hash(k *sluice.Key) (shard, place uint32) {
-	return s.hashLimit(s.hashSubject(k), k)
-}
+// at is the record at an offset. It is valid until the slab moves.
+func (sh *shard) at(offset int) *record { return (*record)(sh.slab[offset:]) }
 
-// hashSubject hashes a key without its limit. Empty parts are passed over:
-// what they are is told apart by how the others are mixed.
-func (s *Store) hashSubject(k *sluice.Key) uint64 {
-	h := maphash.String(s.seed, k.Entity)
-	if k.Resource != "" {
-		h = mix(h, maphash.String(s.seed, k.Resource), 1)
-	}
-	if k.Namespace != "" {
-		h = mix(h, maphash.String(s.seed, k.Namespace), 2)
-	}
-	return h
-}
+// words is how many words a record takes up with its entity.
+func words(length int) int { return recordWords + (length+7)/8 }
 
-func (s *Store) hashLimit(subject uint64, k *sluice.Key) (shard, place uint32) {
-	h := subject
-	if k.Limit != "" {
-		h = mix(h, maphash.String(s.seed, k.Limit), 3)
-	}
-	return uint32(subject >> (64 - shardBits)), uint32(h)
-}
-
-// mix makes one hash of two. Both are seeded, so nobody outside can choose
-// keys whose hashes meet.
-func mix(a, b, salt uint64) uint64 {
-	const odd = 0x9e3779b97f4a7c15
-	h := (bits.RotateLeft64(a, 29) ^ b + salt) * odd
-	return h ^ h>>32
-}
-
-// find is the number of the entry of entity in k's scope, or -1. The entity
+// find is the offset of the record of entity in k's scope, or 0. The entity
 // is k's own, or that of an overflow bucket.
 func (sh *shard) find(ss *scopes, hash uint32, k *sluice.Key, entity string) int {
 	if len(sh.index) == 0 {
-		return -1
+		return 0
 	}
 	mask := uint32(len(sh.index) - 1)
-	tag := hash >> indexBits
+	tag := hash >> offsetBits
 	for at := hash & mask; ; at = (at + 1) & mask {
 		word := sh.index[at]
 		if word == 0 {
-			return -1
+			return 0
 		}
-		if word>>indexBits != tag {
+		if word>>offsetBits != tag {
 			continue
 		}
-		i := int(word&indexMask) - 1
-		e := &sh.entries[i]
-		if e.hash == hash && string(sh.entity(e)) == entity && ss.get(e.scope).matches(k) {
-			return i
+		offset := int(word & offsetMask)
+		r := sh.at(offset)
+		if r.hash() == hash && sh.isEntity(offset, r, entity) && ss.get(r.scope()).matches(k) {
+			return offset
 		}
 	}
 }
 
-func (sh *shard) entity(e *entry) []byte {
-	n := uint32(binary.LittleEndian.Uint16(sh.keys[e.key:]))
-	return sh.keys[e.key+2 : e.key+2+n]
+// isEntity compares a record's entity, word by word.
+func (sh *shard) isEntity(offset int, r *record, entity string) bool {
+	if r.length() != len(entity) {
+		return false
+	}
+	text := sh.slab[offset+recordWords:]
+	for len(entity) >= 8 {
+		if text[0] != load(entity) {
+			return false
+		}
+		text, entity = text[1:], entity[8:]
+	}
+	return len(entity) == 0 || text[0] == loadLast(entity)
 }
 
-// state is the entry's state for the arithmetic. It shares the Ext.
-func (sh *shard) state(i int) bucket.State {
-	e := &sh.entries[i]
-	st := bucket.State{Used: e.used, Rem: e.rem, Time: e.time, Consumed: e.consumed}
-	if e.ext != 0 {
-		st.Ext = sh.exts[e.ext].Ext
+// load is the first eight bytes of s as a word; loadLast fewer than eight.
+func load(s string) int64 {
+	_ = s[7]
+	return int64(s[0]) | int64(s[1])<<8 | int64(s[2])<<16 | int64(s[3])<<24 |
+		int64(s[4])<<32 | int64(s[5])<<40 | int64(s[6])<<48 | int64(s[7])<<56
+}
+
+func loadLast(s string) (word int64) {
+	for i := range len(s) {
+		word |= int64(s[i]) << (8 * i)
+	}
+	return word
+}
+
+func (sh *shard) entity(offset int) string {
+	r := sh.at(offset)
+	b := make([]byte, 0, r.length()+8)
+	for _, word := range sh.slab[offset+recordWords : offset+words(r.length())] {
+		for range 8 {
+			b = append(b, byte(word))
+			word >>= 8
+		}
+	}
+	return string(b[:r.length()])
+}
+
+// state is the record's state for the arithmetic. It shares the Ext.
+func (sh *shard) state(offset int) bucket.State {
+	r := sh.at(offset)
+	st := bucket.State{Used: r[wordUsed], Rem: r[wordRem], Time: r[wordTime], Consumed: r[wordConsumed]}
+	if n := r.ext(); n != 0 {
+		st.Ext = sh.exts[n].Ext
 	}
 	return st
 }
 
-// put writes a state back and answers by how many bytes the entry grew.
-func (sh *shard) put(i int, st *bucket.State) (more int64) {
-	e := &sh.entries[i]
-	e.used, e.rem, e.time, e.consumed = st.Used, st.Rem, st.Time, st.Consumed
-	if e.ext == 0 && st.Ext == nil {
+// put writes a state back and answers by how many bytes it grew.
+func (sh *shard) put(offset int, st *bucket.State) (more int64) {
+	r := sh.at(offset)
+	r[wordUsed], r[wordRem], r[wordTime], r[wordConsumed] = st.Used, st.Rem, st.Time, st.Consumed
+	n := r.ext()
+	if n == 0 && st.Ext == nil {
 		return 0
 	}
-	if e.ext == 0 {
-		e.ext = sh.newExt()
+	if n == 0 {
+		n = sh.newExt()
+		r.setExt(n)
 	}
-	x := &sh.exts[e.ext]
+	x := &sh.exts[n]
 	size := extSize(st.Ext)
 	more = size - x.size
 	if x.Ext, x.size = st.Ext, size; st.Ext == nil {
-		sh.freeExts = append(sh.freeExts, e.ext)
-		e.ext = 0
+		sh.freeExts = append(sh.freeExts, n)
+		r.setExt(0)
 	}
 	return more
 }
@@ -162,120 +182,84 @@ func (sh *shard) newExt() uint32 {
 	return uint32(len(sh.exts) - 1)
 }
 
-// insert adds an entry and answers its number. The caller has made sure that
-// it is not there, and counts a use of the scope.
+// fits reports whether a record for entity can be inserted.
+func (sh *shard) fits(entity string) bool { return len(sh.slab)+words(len(entity)) < maxSlab }
+
+// insert adds a record and answers its offset. The caller has made sure that
+// it is not there and fits, and counts a use of the scope.
 func (sh *shard) insert(hash uint32, entity string, scope uint32) int {
-	if (len(sh.entries)+1)*8 > len(sh.index)*7 {
+	if (sh.live+1)*8 > len(sh.index)*7 {
 		sh.reindex(max(8, 2*len(sh.index)))
 	}
-	if len(sh.entries) == cap(sh.entries) {
-		sh.entries = grow(sh.entries, 1)
+	if len(sh.slab) == 0 {
+		sh.slab = grow(sh.slab, 1+words(len(entity)))[:1]
 	}
-	if len(sh.keys)+2+len(entity) > cap(sh.keys) {
-		sh.keys = grow(sh.keys, 2+len(entity))
+	offset, size := len(sh.slab), words(len(entity))
+	if offset+size > cap(sh.slab) {
+		sh.slab = grow(sh.slab, size)
 	}
-	e := entry{scope: scope, hash: hash, key: uint32(len(sh.keys))}
-	sh.keys = binary.LittleEndian.AppendUint16(sh.keys, uint16(len(entity)))
-	sh.keys = append(sh.keys, entity...)
-	sh.entries = append(sh.entries, e)
-	sh.link(hash, len(sh.entries)-1)
-	return len(sh.entries) - 1
+	sh.slab = sh.slab[:offset+size]
+	*sh.at(offset) = record{wordWho: int64(scope)<<32 | int64(hash), wordMore: int64(len(entity))}
+	text := sh.slab[offset+recordWords:]
+	for ; len(entity) >= 8; text, entity = text[1:], entity[8:] {
+		text[0] = load(entity)
+	}
+	if len(entity) > 0 {
+		text[0] = loadLast(entity)
+	}
+	sh.live++
+	sh.link(hash, offset)
+	return offset
 }
 
 // grow makes room for n more with little to spare: append would leave up to
 // half as much again unused.
-func grow[T any](s []T, n int) []T {
-	bigger := make([]T, len(s), len(s)+n+len(s)/8+8)
+func grow(s []int64, n int) []int64 {
+	bigger := make([]int64, len(s), len(s)+n+len(s)/16)
 	copy(bigger, s)
 	return bigger
 }
 
-func (sh *shard) link(hash uint32, i int) {
+func (sh *shard) link(hash uint32, offset int) {
 	mask := uint32(len(sh.index) - 1)
 	at := hash & mask
 	for sh.index[at] != 0 {
 		at = (at + 1) & mask
 	}
-	sh.index[at] = hash>>indexBits<<indexBits | uint32(i+1)
+	sh.index[at] = hash>>offsetBits<<offsetBits | uint32(offset)
 }
 
 func (sh *shard) reindex(size int) {
 	sh.index = make([]uint32, size)
-	for i := range sh.entries {
-		sh.link(sh.entries[i].hash, i)
+	for offset := sh.next(0); offset > 0; offset = sh.next(offset) {
+		sh.link(sh.at(offset).hash(), offset)
 	}
 }
 
-// place is where the index refers to entry i.
-func (sh *shard) place(i int) uint32 {
-	mask := uint32(len(sh.index) - 1)
-	at := sh.entries[i].hash & mask
-	for int(sh.index[at]&indexMask) != i+1 {
-		at = (at + 1) & mask
+// next is the offset of the record after the one at offset, or the first one
+// after 0; it answers 0 at the end.
+func (sh *shard) next(offset int) int {
+	for {
+		if offset == 0 {
+			offset = 1
+		} else {
+			offset += sh.size(offset)
+		}
+		if offset >= len(sh.slab) {
+			return 0
+		}
+		if !sh.at(offset).removed() {
+			return offset
+		}
 	}
-	return at
 }
 
-// remove deletes entry i, answering the bytes it took up; the last entry
-// takes its number.
-func (sh *shard) remove(i int) (size int64) {
-	sh.unlink(sh.place(i))
-	e := &sh.entries[i]
-	length := len(sh.entity(e))
-	sh.dead += 2 + length
-	size = bucketSize(length)
-	if e.ext != 0 {
-		size += sh.exts[e.ext].size
-		sh.exts[e.ext] = ext{}
-		sh.freeExts = append(sh.freeExts, e.ext)
+// size is how many words the record at offset takes up. That of a removed one
+// stands in its first word.
+func (sh *shard) size(offset int) int {
+	r := sh.at(offset)
+	if r.removed() {
+		return int(r[0])
 	}
-	if last := len(sh.entries) - 1; i != last {
-		at := sh.place(last)
-		sh.entries[i] = sh.entries[last]
-		sh.index[at] = sh.index[at]>>indexBits<<indexBits | uint32(i+1)
-	}
-	sh.entries = sh.entries[:len(sh.entries)-1]
-	sh.shrink()
-	return size
-}
-
-// unlink empties a place of the index and moves up what was pushed past it.
-func (sh *shard) unlink(at uint32) {
-	mask := uint32(len(sh.index) - 1)
-	for next := (at + 1) & mask; ; next = (next + 1) & mask {
-		word := sh.index[next]
-		if word == 0 {
-			break
-		}
-		home := sh.entries[word&indexMask-1].hash & mask
-		if (next-home)&mask >= (next-at)&mask {
-			sh.index[at] = word
-			at = next
-		}
-	}
-	sh.index[at] = 0
-}
-
-// shrink gives memory back once three quarters are unused.
-func (sh *shard) shrink() {
-	if sh.dead > 1024 && sh.dead > len(sh.keys)/2 {
-		keys := make([]byte, 0, len(sh.keys)-sh.dead)
-		for i := range sh.entries {
-			e := &sh.entries[i]
-			text := sh.entity(e)
-			at := len(keys)
-			keys = binary.LittleEndian.AppendUint16(keys, uint16(len(text)))
-			keys = append(keys, text...)
-			e.key = uint32(at)
-		}
-		sh.keys, sh.dead = keys, 0
-	}
-	if cap(sh.entries) > 32 && len(sh.entries) < cap(sh.entries)/4 {
-		sh.entries = grow(sh.entries, 0)
-		size := 8
-		for len(sh.entries)*8 > size*5 {
-			size *= 2
-		}
-		sh.reindex(size)
-	}
+	return words(r.length())
 }

@@ -9,7 +9,7 @@ import (
 // bucketSize is what a bucket with an entity of that length takes up, with
 // its share of the index and of what is allocated ahead.
 func bucketSize(entity int) int64 {
-	return entrySize*17/16 + 8 + 2 + int64(entity)
+	return int64(8*words(entity))*17/16 + 8
 }
 
 // extSize is what an Ext takes up, its slices counted by their capacity.

@@ -31,8 +31,8 @@ var errDamaged = errors.New("damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// record is a bucket or a receipt in a snapshot.
-type record struct {
+// savedRecord is a bucket or a receipt in a snapshot.
+type savedRecord struct {
 	Key   *sluice.Key   `json:"k,omitempty"`
 	Limit *sluice.Limit `json:"l,omitempty"`
 	State *bucket.State `json:"s,omitempty"`
@@ -49,7 +49,7 @@ type savedReceipt struct {
 	Closed              sluice.Action
 }
 
-func (r *record) validate() error {
+func (r *savedRecord) validate() error {
 	switch {
 	case r.Receipt != nil:
 		if n := len(r.Receipt.Charges); n == 0 || len(r.Receipt.Take.Demands) != n || len(r.Receipt.Decision.Results) != n {
@@ -124,7 +124,7 @@ func (s *Store) writeSnapshot(w io.Writer) error {
 	}
 	for i := range s.receipts {
 		for _, r := range s.copyReceipts(&s.receipts[i]) {
-			if err := enc.Encode(record{Receipt: r}); err != nil {
+			if err := enc.Encode(savedRecord{Receipt: r}); err != nil {
 				return err
 			}
 			count++
@@ -138,21 +138,20 @@ func (s *Store) writeSnapshot(w io.Writer) error {
 
 // copyShard copies what is not full, so that it can be written without the
 // lock.
-func (s *Store) copyShard(sh *shard) []record {
+func (s *Store) copyShard(sh *shard) []savedRecord {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.clock.now()
-	records := make([]record, 0, len(sh.entries))
-	for i := range sh.entries {
-		e := &sh.entries[i]
-		sc := s.scopes.get(e.scope)
-		st := sh.state(i)
+	records := make([]savedRecord, 0, sh.live)
+	for at := sh.next(0); at > 0; at = sh.next(at) {
+		sc := s.scopes.get(sh.at(at).scope())
+		st := sh.state(at)
 		if v := sc.spec.View(&st, now); v.Idle() {
 			continue
 		}
 		st.Ext = cloneExt(st.Ext)
-		key := sc.key(string(sh.entity(e)))
-		records = append(records, record{Key: &key, Limit: &sc.limit, State: &st})
+		key := sc.key(sh.entity(at))
+		records = append(records, savedRecord{Key: &key, Limit: &sc.limit, State: &st})
 	}
 	return records
 }
@@ -192,7 +191,7 @@ func (s *Store) load() error {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	// The first reading only checks, so that a damaged file changes nothing.
-	err = readSnapshot(f, (*record).validate)
+	err = readSnapshot(f, (*savedRecord).validate)
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
@@ -221,7 +220,7 @@ func leftovers(name string) []string {
 
 // readSnapshot reads all records and checks that they are whole. What is
 // wrong with the content, not with reading it, is errDamaged.
-func readSnapshot(r io.Reader, each func(*record) error) error {
+func readSnapshot(r io.Reader, each func(*savedRecord) error) error {
 	damaged := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
 	}
@@ -248,7 +247,7 @@ func readSnapshot(r io.Reader, each func(*record) error) error {
 		}
 		sum.Write(line)         //nolint:errcheck // never fails
 		sum.Write([]byte{'\n'}) //nolint:errcheck // never fails
-		var rec record
+		var rec savedRecord
 		err := json.Unmarshal(line, &rec)
 		if err == nil {
 			err = each(&rec)
@@ -264,7 +263,7 @@ func readSnapshot(r io.Reader, each func(*record) error) error {
 }
 
 // restore puts a record into a store that nobody uses yet.
-func (s *Store) restore(r *record) error {
+func (s *Store) restore(r *savedRecord) error {
 	if r.Receipt != nil {
 		s.restoreReceipt(r.Receipt)
 		return nil
@@ -273,7 +272,7 @@ func (s *Store) restore(r *record) error {
 	if err != nil {
 		return err
 	}
-	p := place{entry: -1, scope: sc, state: *r.State, acquired: true}
+	p := place{scope: sc, state: *r.State, acquired: true}
 	p.name(s, r.Key)
 	s.write(&p)
 	return nil

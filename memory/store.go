@@ -39,7 +39,7 @@ const (
 	defaultBuckets       = 5_000_000
 	defaultBytes         = 512 << 20
 	defaultSnapshotEvery = 10 * time.Second
-	mostBuckets          = shardCount * maxShard / 2 // leaves room for shards that are fuller than others
+	mostBuckets          = shardCount * maxSlab / 8 // what fits if entities are short
 )
 
 func (c Config) withDefaults() (Config, error) {

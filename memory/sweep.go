@@ -5,32 +5,37 @@ import "time"
 const (
 	tick       = 100 * time.Millisecond
 	passTicks  = 100 // a background pass over everything takes this many
-	sweepBatch = 256 // entries looked at under one lock
+	sweepBatch = 256 // records looked at under one lock
 
 	// grace spares buckets that were just used: a fast limit is full again
 	// within microseconds, and would be forgotten only to be made anew.
 	grace = int64(10 * time.Second / time.Microsecond)
 )
 
-// sweep looks at the next n entries of a shard and forgets those that are
-// full. The caller holds its lock.
+// sweep looks at the next n records of a shard and forgets those that are
+// full. The caller holds its lock. Records may move.
 func (s *Store) sweep(sh *shard, n int, now int64) {
-	for ; n > 0 && len(sh.entries) > 0; n-- {
-		if sh.cursor--; sh.cursor < 0 || sh.cursor >= len(sh.entries) {
-			sh.cursor = len(sh.entries) - 1
+	for ; n > 0 && sh.live > 0; n-- {
+		at := sh.cursor
+		if at == 0 || at >= len(sh.slab) || sh.at(at).removed() {
+			if at = sh.next(min(at, len(sh.slab))); at == 0 {
+				at = sh.next(0)
+			}
 		}
-		sc := s.scopes.get(sh.entries[sh.cursor].scope)
-		st := sh.state(sh.cursor)
+		sh.cursor = sh.next(at)
+		sc := s.scopes.get(sh.at(at).scope())
+		st := sh.state(at)
 		v := sc.spec.View(&st, now)
 		if !v.Idle() || st.Recalled(v) || now-sc.spec.LastTaken(&st) < grace && !s.full() {
 			continue
 		}
-		size := sh.remove(sh.cursor)
+		size := sh.remove(at)
 		s.scopes.release(sc)
 		s.buckets.Add(-1)
 		s.bytes.Add(-size)
 		s.forgotten.Add(1)
 	}
+	sh.compact()
 }
 
 // makeRoom looks for full buckets in a shard of a store that has reached its
@@ -75,7 +80,7 @@ func (s *Store) sweepSome(part int) {
 		for left := 1; left > 0; {
 			sh.mu.Lock()
 			if left == 1 {
-				left = len(sh.entries) + 1
+				left = sh.live + 1
 			}
 			n := min(left-1, sweepBatch)
 			s.sweep(sh, n, s.clock.now())

@@ -173,7 +173,7 @@ func duration(us int64) time.Duration {
 type place struct {
 	shard  uint32
 	hash   uint32
-	entry  int // -1: there is none
+	offset int // of the record, 0: there is none
 	entity string
 	scope  *scope // of the demand
 	spec   *bucket.Spec
@@ -233,14 +233,14 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 		if !s.open(p, dm, now) {
 			return i, nil
 		}
-		if p.entry >= 0 && p.scope.limit == dm.Limit {
+		if p.offset > 0 && p.scope.limit == dm.Limit {
 			continue
 		}
 		from := p.spec
 		if err := p.acquire(s, dm); err != nil {
 			return -1, err
 		}
-		if p.entry >= 0 {
+		if p.offset > 0 {
 			// The limit has changed. The state is written only if the take
 			// writes, so what it points to is not touched here.
 			p.state.Ext = cloneExt(p.state.Ext)
@@ -255,14 +255,14 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 // is new and there is no room for it.
 func (s *Store) open(p *place, dm *sluice.Demand, now int64) bool {
 	sh := &s.shards[p.shard]
-	p.entry = sh.find(&s.scopes, p.hash, &dm.Key, p.entity)
-	if p.entry < 0 {
+	p.offset = sh.find(&s.scopes, p.hash, &dm.Key, p.entity)
+	if p.offset == 0 {
 		p.state = bucket.State{}
-		return len(p.entity) > sluice.MaxKeyPart || !s.full() && len(sh.entries) < maxShard
+		return len(p.entity) > sluice.MaxKeyPart || !s.full() && sh.fits(p.entity)
 	}
-	p.scope = s.scopes.get(sh.entries[p.entry].scope)
+	p.scope = s.scopes.get(sh.at(p.offset).scope())
 	p.spec = p.scope.spec
-	p.state = sh.state(p.entry)
+	p.state = sh.state(p.offset)
 	p.view = p.spec.View(&p.state, now)
 	if p.view.Now > now && p.view.Idle() && !p.state.Recalled(p.view) {
 		// Full means absent, so its time does not count either.
@@ -316,7 +316,7 @@ func (s *Store) exit(places []place) {
 		}
 	}
 	for i := range places {
-		if p := &places[i]; p.inserted { // not before: it renumbers entries
+		if p := &places[i]; p.inserted { // not before: it may move records
 			s.sweep(&s.shards[p.shard], 2, p.view.Now)
 		}
 	}
@@ -329,23 +329,23 @@ func (s *Store) exit(places []place) {
 	}
 }
 
-// write stores a place's state, in a new entry if there was none. A use of
-// the scope that the place has acquired passes to the entry.
+// write stores a place's state, in a new record if there was none. A use of
+// the scope that the place has acquired passes to the record.
 func (s *Store) write(p *place) {
 	p.changed = false
 	sh := &s.shards[p.shard]
-	if p.entry < 0 {
-		p.entry = sh.insert(p.hash, p.entity, p.scope.id)
+	if p.offset == 0 {
+		p.offset = sh.insert(p.hash, p.entity, p.scope.id)
 		p.acquired, p.inserted = false, true
 		s.buckets.Add(1)
 		s.bytes.Add(bucketSize(len(p.entity)))
 	} else if p.acquired { // under another limit than before
-		e := &sh.entries[p.entry]
-		old := s.scopes.get(e.scope)
-		e.scope = p.scope.id
+		r := sh.at(p.offset)
+		old := s.scopes.get(r.scope())
+		r.setScope(p.scope.id)
 		p.scope = old // released instead
 	}
-	if more := sh.put(p.entry, &p.state); more != 0 {
+	if more := sh.put(p.offset, &p.state); more != 0 {
 		s.bytes.Add(more)
 	}
 }
