@@ -1,0 +1,79 @@
+package postgres
+
+import (
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+)
+
+// Config of a store. Only Address must be given.
+type Config struct {
+	// Address is the database, as a URL (postgres://user:password@host/name)
+	// or as words (host=… dbname=…). What it leaves out comes from the usual
+	// environment (PGHOST, PGUSER, …).
+	Address string
+
+	// ListenAddress is where to listen for notifications of room made by
+	// other processes. It is only needed if Address leads to a pooler such as
+	// PgBouncer, through which nothing can be listened to; without it waiting
+	// callers there look again once a second. Empty means Address.
+	ListenAddress string
+
+	// Schema is where the tables and functions are. Empty means sluice.
+	Schema string
+
+	// MaxConns bounds the connections to the database. 0 means 10.
+	MaxConns int
+
+	// Timeout bounds one call to the database; after it the outcome is
+	// unknown. The database gives up earlier, at three quarters of it, so
+	// that usually it is known. 0 means 4 s.
+	Timeout time.Duration
+
+	// Log gets the few lines a store writes. Nil means slog.Default.
+	Log *slog.Logger
+
+	// Clock replaces the database's time, for tests.
+	Clock func() time.Time
+}
+
+const (
+	defaultSchema   = "sluice"
+	defaultMaxConns = 10
+	defaultTimeout  = 4 * time.Second
+)
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Schema == "" {
+		c.Schema = defaultSchema
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = defaultMaxConns
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	switch {
+	case c.Address == "":
+		return c, fmt.Errorf("postgres: Address: must be given, such as postgres://user:password@host/database")
+	case !schemaName.MatchString(c.Schema):
+		return c, fmt.Errorf("postgres: Schema: %q: must be a plain lower-case name", c.Schema)
+	case c.MaxConns < 2 || c.MaxConns > 1000:
+		return c, fmt.Errorf("postgres: MaxConns: %d: must be 2 to 1000", c.MaxConns)
+	case c.Timeout < 100*time.Millisecond || c.Timeout > time.Minute:
+		return c, fmt.Errorf("postgres: Timeout: %s: must be 100ms to 1m", c.Timeout)
+	}
+	return c, nil
+}
+
+// patience is how long a call waits for a bucket that another is using.
+func (c *Config) patience() time.Duration { return c.Timeout / 2 }
+
+// serverTimeout is when the database itself gives a call up.
+func (c *Config) serverTimeout() time.Duration { return c.Timeout * 3 / 4 }

@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-go/sluice"
+)
+
+// outcome is what an error says about the call that got it.
+type outcome int
+
+const (
+	undone  outcome = iota // nothing has happened, and trying again would not help
+	again                  // nothing has happened, but it may the next time
+	unknown                // it may have happened
+)
+
+// retryable are the codes of errors after which the same call can succeed.
+var retryable = map[string]bool{
+	"SL001": true, // lost a race to create a row: again_v1
+	"40001": true, // serialization failure
+	"40P01": true, // deadlock
+}
+
+// judge tells what became of a call that was sent, or was about to be.
+func judge(err error) outcome {
+	if pgconn.SafeToRetry(err) {
+		return again // nothing was sent
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.SeverityUnlocalized != "ERROR" {
+		return unknown // no answer, or the connection ended with one
+	}
+	// The server answers with an error after it has undone the call.
+	if retryable[pg.Code] {
+		return again
+	}
+	return undone
+}
+
+// callError is the error of a call, with what it says about the outcome.
+type callError struct {
+	outcome error // sluice.ErrUnknown or sluice.ErrUnavailable
+	reason  error
+}
+
+func (e *callError) Error() string { return fmt.Sprintf("postgres store: %v: %v", e.outcome, e.reason) }
+
+func (e *callError) Unwrap() []error { return []error{e.outcome, e.reason} }
+
+func errUnknown(reason error) error { return &callError{sluice.ErrUnknown, reason} }
+
+func errUnavailable(reason error) error { return &callError{sluice.ErrUnavailable, explain(reason)} }
+
+// harmless is the error of a call that changes nothing, so that its outcome
+// cannot be in doubt.
+func harmless(err error) error {
+	if e, ok := errors.AsType[*callError](err); ok {
+		return errUnavailable(e.reason)
+	}
+	return err
+}
+
+var errClosed = fmt.Errorf("postgres store: %w", sluice.ErrClosed)

@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// The migrations are the files in sql, each once, in order of their numbers.
+// They say "sluice." before every name; another schema replaces that. A
+// released file never changes: functions carry a version in their names, so
+// that a later file can add the next version beside the one that older nodes
+// still call.
+//
+//go:embed sql/*.sql
+var migrations embed.FS
+
+// compatible is the oldest schema version whose functions this program calls
+// that the newest migration still has. Nodes older than what the database
+// says here must not use it.
+const compatible = 1
+
+type migration struct {
+	version int
+	name    string
+	sql     string
+}
+
+func loadMigrations(schema string) ([]migration, error) {
+	files, err := fs.Glob(migrations, "sql/*.sql") // in order of name
+	if err != nil {
+		return nil, err
+	}
+	all := make([]migration, len(files))
+	for i, file := range files {
+		b, err := migrations.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		number, _, _ := strings.Cut(strings.TrimPrefix(file, "sql/"), "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %s: want number %d", file, i+1)
+		}
+		all[i] = migration{version: version, name: file, sql: strings.ReplaceAll(string(b), "sluice.", schema+".")}
+	}
+	return all, nil
+}
+
+// migrate brings the schema to this program's version, if it is older.
+func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
+	all, err := loadMigrations(schema)
+	if err != nil {
+		return err
+	}
+	newest := all[len(all)-1].version
+	if have, oldest, err := schemaVersion(ctx, conn, schema); err != nil || have >= newest {
+		return errors.Join(err, checkVersion(schema, newest, have, oldest))
+	}
+	// One transaction: either all is done or nothing is, and the lock ends
+	// with it, also through a pooler.
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx) //nolint:errcheck // after Commit it does nothing
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('sluice migrates ' || $1, 0))", schema); err != nil {
+		return err
+	}
+	have, oldest, err := schemaVersion(ctx, tx.Conn(), schema)
+	if err != nil {
+		return err
+	}
+	if have >= newest { // somebody else was faster
+		return checkVersion(schema, newest, have, oldest)
+	}
+	if have == 0 {
+		if err := createSchema(ctx, tx, schema); err != nil {
+			return err
+		}
+	}
+	for _, m := range all[have:] {
+		if _, err := tx.Exec(ctx, m.sql); err != nil {
+			return fmt.Errorf("migration %s: %w", m.name, located(err, m.sql))
+		}
+		if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s.migration (version, name, oldest) VALUES ($1, $2, $3)", schema),
+			m.version, m.name, compatible); err != nil {
+			return err
+		}
+	}
+	return tx.Commit(ctx)
+}
+
+func createSchema(ctx context.Context, tx pgx.Tx, schema string) error {
+	var exists bool
+	if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+schema); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, fmt.Sprintf(`CREATE TABLE %s.migration (
+		version int PRIMARY KEY,
+		name    text NOT NULL,
+		oldest  int NOT NULL, -- the oldest version of Sluice's schema whose nodes may still be used
+		applied timestamptz NOT NULL DEFAULT now()
+	)`, schema))
+	return err
+}
+
+// schemaVersion is the version of the schema, 0 for none, and the oldest that
+// it is still compatible with.
+func schemaVersion(ctx context.Context, conn *pgx.Conn, schema string) (version, oldest int, err error) {
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", schema+".migration").Scan(&exists); err != nil || !exists {
+		return 0, 0, err
+	}
+	err = conn.QueryRow(ctx, fmt.Sprintf("SELECT version, oldest FROM %s.migration ORDER BY version DESC LIMIT 1", schema)).Scan(&version, &oldest)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, 0, fmt.Errorf("table %s.migration is empty: a migration was undone by hand; drop the schema to start anew", schema)
+	}
+	return version, oldest, err
+}
+
+// checkVersion refuses a schema that is too new for this program.
+func checkVersion(schema string, newest, have, oldest int) error {
+	if have > newest && newest < oldest {
+		return fmt.Errorf("schema %s has version %d, which needs a Sluice that knows version %d at least; this one knows %d: use a newer Sluice, or another schema",
+			schema, have, oldest, newest)
+	}
+	return nil
+}
+
+// located adds the line that an error in a migration points at.
+func located(err error, sql string) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Position <= 0 || int(pg.Position) > len(sql) {
+		return err
+	}
+	return fmt.Errorf("line %d: %w", 1+strings.Count(sql[:pg.Position], "\n"), err)
+}

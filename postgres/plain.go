@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
+)
+
+// Verdicts on takes, as the functions give them.
+const (
+	refused = iota
+	allowed
+	refusedBefore
+	allowedBefore
+	mismatch
+	lost      // in the calendar
+	undecided // by take_plain_v1
+)
+
+// flyPlain has a batch decided by take_plain_v1, and works out from the
+// numbers that it gives what else there is to say.
+func (s *Store) flyPlain(b *batch) {
+	b.number()
+	rules, agreed := b.bucketRules()
+	if !agreed {
+		for _, r := range b.requests {
+			s.takeOtherWay(r)
+		}
+		return
+	}
+	for i := range b.costs {
+		if b.costs[i] == 0 {
+			b.costs[i] = int64(sluice.Token)
+		}
+	}
+	var (
+		k, l            = &b.keys, &b.limits
+		now             int64
+		verdicts        []int16
+		used, rems, ats []int64
+	)
+	err := s.call(s.stop, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.sql.takePlain,
+			s.given(), s.patience, b.glance(&s.marks),
+			k.namespaces, k.entities, k.resources, k.names, rules,
+			l.algorithms, l.amounts, l.periods, l.bursts,
+			b.sizes, b.places, b.costs,
+		).Scan(&now, &verdicts, &used, &rems, &ats)
+	})
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	s.saw(now)
+	demand := 0
+	for t, r := range b.requests {
+		first := demand
+		demand += len(r.keys)
+		if verdicts[t] == undecided {
+			s.takeOtherWay(r)
+			continue
+		}
+		d := &r.decision
+		d.Allowed = verdicts[t] == allowed
+		at := now
+		for i, spec := range r.specs {
+			n := first + i
+			place := b.places[n] - 1
+			state := bucket.State{Used: used[n], Rem: rems[place], Time: ats[place]}
+			view := spec.View(&state, now)
+			at = max(at, view.Now)
+			result := &d.Results[i]
+			if d.Allowed {
+				result.Fits, result.Consumed = true, sluice.Tokens(b.costs[n])
+			} else {
+				retry := spec.RetryIn(&state, view, b.costs[n])
+				result.Fits, result.RetryAfter = retry == 0, duration(retry)
+			}
+			result.Remaining = sluice.Tokens(view.Available())
+			result.ResetAfter = duration(spec.ResetIn(&state, view))
+			s.marks.setTight(r.hashes[i], !result.Fits)
+		}
+		d.Time = time.UnixMicro(at)
+		r.answer(nil)
+	}
+}
+
+// bucketRules is the limit of each bucket, and whether all takes agree on it.
+func (b *batch) bucketRules() (rules []int32, agreed bool) {
+	rules = make([]int32, len(b.keys.names))
+	for i, place := range b.places {
+		rule := &rules[place-1]
+		if *rule != 0 && *rule != b.rules[i] {
+			return nil, false
+		}
+		*rule = b.rules[i]
+	}
+	return rules, true
+}
+
+// takeOtherWay has r decided by take_v1.
+func (s *Store) takeOtherWay(r *request) {
+	now := time.Now().Unix()
+	for _, h := range r.hashes {
+		s.marks.setUneven(h, now)
+	}
+	r.plain = false
+	s.flights.resubmit(r)
+}
+
+func duration(micros int64) time.Duration {
+	if micros == bucket.Never {
+		return sluice.Never
+	}
+	return time.Duration(micros) * time.Microsecond
+}

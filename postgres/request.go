@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
+)
+
+// Take decides t.
+func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	r, err := s.newRequest(t)
+	if err != nil {
+		return err
+	}
+	if err := s.flights.submit(r); err != nil {
+		return err
+	}
+	select {
+	case <-r.answered:
+	case <-ctx.Done():
+		if s.flights.withdraw(r) {
+			return ctx.Err()
+		}
+		select {
+		case <-r.answered: // just in time
+		default:
+			return errUnknown(ctx.Err())
+		}
+	}
+	if err := r.deliver(t, d); err != nil {
+		return err
+	}
+	if !d.Allowed && !t.Peek {
+		s.watch.refused(d)
+	}
+	return nil
+}
+
+// request is a take on its way. It has its own copy of everything, because a
+// caller that gives up may reuse what it passed while the take is under way.
+type request struct {
+	take   sluice.Take
+	plain  bool // take_plain_v1 can decide it
+	specs  []*bucket.Spec
+	keys   []rowKey
+	hashes []uint64 // of the keys
+	hint   int64    // a time whose calendar windows are needed
+	tries  int
+
+	answered chan struct{} // holds one when there is an answer
+
+	err      error
+	decision sluice.Decision
+}
+
+var requests = sync.Pool{New: func() any { return &request{answered: make(chan struct{}, 1)} }}
+
+// newRequest copies t, and fails if a limit is not valid.
+func (s *Store) newRequest(t *sluice.Take) (*request, error) {
+	r := requests.Get().(*request)
+	demands := append(r.take.Demands[:0], t.Demands...)
+	results := slices.Grow(r.decision.Results[:0], len(demands))[:len(demands)]
+	clear(results)
+	*r = request{
+		take: *t, specs: r.specs[:0], keys: r.keys[:0], hashes: r.hashes[:0], answered: r.answered,
+		decision: sluice.Decision{ID: t.ID, Source: sluice.FromStore, Results: results},
+	}
+	r.take.Demands = demands
+	r.plain = t.ID == "" && !t.Peek && !t.UpTo && t.Within == 0
+	now := time.Now().Unix()
+	for i := range demands {
+		d := &demands[i]
+		spec, err := s.specs.compile(&d.Limit)
+		if err != nil {
+			requests.Put(r)
+			return nil, err
+		}
+		k := rowKeyOf(&d.Key)
+		hash := s.marks.hash(&k)
+		r.specs, r.keys, r.hashes = append(r.specs, spec), append(r.keys, k), append(r.hashes, hash)
+		r.plain = r.plain && !d.Shadow && !d.CountRefused && d.Limit.Calendar == sluice.NoCalendar &&
+			(d.Limit.Algorithm == sluice.TokenBucket || d.Limit.Algorithm == sluice.FixedWindow) &&
+			!s.marks.isUneven(hash, now)
+	}
+	return r, nil
+}
+
+// tight reports whether r will probably be refused.
+func (r *request) tight(m *marks) bool {
+	return r.take.Peek || slices.ContainsFunc(r.hashes, m.isTight)
+}
+
+// answer wakes the caller. The request is the caller's from then on.
+func (r *request) answer(err error) {
+	r.err = err
+	r.answered <- struct{}{}
+}
+
+// deliver gives the answer to the caller.
+func (r *request) deliver(t *sluice.Take, d *sluice.Decision) error {
+	defer requests.Put(r)
+	if r.err != nil {
+		return r.err
+	}
+	results := append(d.Results[:0], r.decision.Results...)
+	*d = r.decision
+	d.Demands, d.Results = t.Demands, results
+	d.Conclude()
+	return nil
+}

@@ -1,0 +1,196 @@
+-- The changes that package bucket makes to a state, on working copies.
+
+-- spend_v1 consumes unconditionally, up to the cap on debt: Spec.Take. What
+-- was consumed is the difference in used.
+CREATE FUNCTION sluice.spend_v1(w sluice.working_v1, cost bigint) RETURNS sluice.working_v1
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    n bigint := greatest(0, least(cost, w.capacity + sluice.max_tokens_v1() - w.used));
+BEGIN
+    w.used := w.used + n;
+    IF n >= w.recall_cost THEN
+        w.recalled := 0;
+        w.recall_cost := 0;
+    END IF;
+    IF w.algorithm = 1 THEN
+        w.counts[w.at % 33 + 1] := w.counts[w.at % 33 + 1] + n;
+    END IF;
+    w.consumed := sluice.saturate_v1(w.consumed + n);
+    w.changed := true;
+    RETURN w;
+END $$;
+
+-- refund_v1 gives back up to amount of what was taken at or after since:
+-- Spec.Refund. What was refunded is the difference in used.
+CREATE FUNCTION sluice.refund_v1(w sluice.working_v1, amount bigint, since bigint) RETURNS sluice.working_v1
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    n    bigint := least(amount, w.used);
+    rest bigint;
+    part bigint := w.at;
+    here bigint;
+BEGIN
+    IF w.algorithm = 1 AND sluice.part_v1(w.period, since) < w.at - 32 OR w.algorithm = 2 AND since < w.at THEN
+        RETURN w;
+    END IF;
+    IF w.algorithm = 1 THEN -- out of the newest counts
+        rest := n;
+        WHILE rest > 0 LOOP
+            here := least(rest, w.counts[part % 33 + 1]);
+            w.counts[part % 33 + 1] := w.counts[part % 33 + 1] - here;
+            rest := rest - here;
+            part := part - 1;
+        END LOOP;
+    END IF;
+    w.used := w.used - n;
+    IF w.used = 0 THEN
+        w.rem := 0;
+    END IF;
+    w.consumed := sluice.saturate_v1(w.consumed - n);
+    w.changed := w.changed OR n > 0;
+    RETURN w;
+END $$;
+
+-- board_v1 puts a lease into a concurrency limit: Spec.Board. It writes the
+-- flight at once, so it is only for takes that are allowed.
+CREATE FUNCTION sluice.board_v1(w sluice.working_v1, boarding text, cost bigint, expires bigint) RETURNS sluice.working_v1
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    w := sluice.disembark_v1(w);
+    INSERT INTO sluice.flight (bucket, lease, cost, expires) VALUES (w.id, boarding, board_v1.cost, board_v1.expires);
+    w.used := w.used + cost;
+    w.consumed := sluice.saturate_v1(w.consumed + cost);
+    RETURN w;
+END $$;
+
+-- disembark_v1 removes the flights that are over, which view_v1 has taken off
+-- already: commitFlights. It gives a new bucket its number.
+CREATE FUNCTION sluice.disembark_v1(w sluice.working_v1) RETURNS sluice.working_v1
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF w.id IS NULL THEN
+        w.id := nextval('sluice.bucket_id');
+    ELSE
+        DELETE FROM sluice.flight f WHERE f.bucket = w.id AND (f.expires <= w.now OR w.anew);
+    END IF;
+    w.anew := false;
+    w.changed := true;
+    RETURN w;
+END $$;
+
+-- alight_v1 takes a lease out again: Spec.Alight. What it freed is the
+-- difference in used.
+CREATE FUNCTION sluice.alight_v1(w sluice.working_v1, leaving text) RETURNS sluice.working_v1
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    freed bigint;
+BEGIN
+    w := sluice.disembark_v1(w);
+    WITH gone AS (
+        DELETE FROM sluice.flight f WHERE f.bucket = w.id AND f.lease = leaving RETURNING f.cost
+    )
+    SELECT coalesce(sum(gone.cost), 0) INTO freed FROM gone;
+    w.used := w.used - freed;
+    RETURN w;
+END $$;
+
+-- extend_v1 moves a lease's expiry, if it is still there: Spec.Extend.
+CREATE FUNCTION sluice.extend_v1(w sluice.working_v1, staying text, expires bigint) RETURNS sluice.working_v1
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    w := sluice.disembark_v1(w);
+    UPDATE sluice.flight f SET expires = extend_v1.expires WHERE f.bucket = w.id AND f.lease = staying;
+    RETURN w;
+END $$;
+
+-- return_v1 closes a hold of which spent was used: Spec.Return. An expired or
+-- unknown one is ignored.
+CREATE FUNCTION sluice.return_v1(w sluice.working_v1, node bigint, seq bigint, spent bigint) RETURNS sluice.working_v1
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    n bigint;
+BEGIN
+    FOR i IN 1 .. coalesce(cardinality(w.holds), 0) BY 4 LOOP
+        CONTINUE WHEN w.holds[i] <> node OR w.holds[i + 1] <> seq;
+        n := least(greatest(spent, 0), w.holds[i + 2]);
+        w.held := w.held - w.holds[i + 2];
+        w.used := w.used + n;
+        w.consumed := sluice.saturate_v1(w.consumed + n);
+        w.holds := nullif(w.holds[: i - 1] || w.holds[i + 4 :], '{}');
+        w.changed := true;
+        EXIT;
+    END LOOP;
+    RETURN w;
+END $$;
+
+-- hold_v1 moves amount to a node's hands: Spec.Hold, with an expiry that is not
+-- past the end of a fixed window.
+CREATE FUNCTION sluice.hold_v1(w sluice.working_v1, node bigint, seq bigint, amount bigint, expires bigint)
+RETURNS sluice.working_v1
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    place int := 1;
+BEGIN
+    WHILE place < coalesce(cardinality(w.holds), 0) AND w.holds[place + 3] <= expires LOOP
+        place := place + 4;
+    END LOOP;
+    w.holds := w.holds[: place - 1] || ARRAY[node, seq, amount, expires] || w.holds[place :];
+    w.held := w.held + amount;
+    w.changed := true;
+    RETURN w;
+END $$;
+
+-- recall_v1 marks the bucket after a refusal that held tokens caused:
+-- Spec.Recall, without its condition.
+CREATE FUNCTION sluice.recall_v1(w sluice.working_v1, cost bigint) RETURNS sluice.working_v1
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    until bigint := w.now + sluice.retry_v1(w, cost);
+BEGIN
+    IF w.recalled > w.now THEN
+        until := greatest(until, w.recalled);
+        cost := greatest(cost, w.recall_cost);
+    END IF;
+    w.recalled := until;
+    w.recall_cost := cost;
+    w.changed := true;
+    RETURN w;
+END $$;
+
+-- adopt_v1 turns a bucket into one under the limit of model: Spec.Adopt.
+CREATE FUNCTION sluice.adopt_v1(w sluice.working_v1, model sluice.working_v1, now bigint) RETURNS sluice.working_v1
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    n sluice.working_v1 := model;
+BEGIN
+    n.id := w.id;
+    n.anew := w.anew;
+    n.consumed := w.consumed;
+    n.changed := w.changed;
+    IF w.algorithm = 0 AND n.algorithm = 0 THEN
+        n.used := w.used;
+        -- As time, what remains may mean more than a millitoken to the new
+        -- rate, of which it must not mint more than one.
+        n.at := w.now - least(w.rem / w.rate, n.per / n.rate);
+        n.holds := w.holds;
+        n.recalled := w.recalled;
+        n.recall_cost := w.recall_cost;
+    ELSIF w.algorithm = n.algorithm AND w.period = n.period
+        AND w.calendar = n.calendar AND w.zone = n.zone THEN
+        w.amount := n.amount; -- only the capacity changed
+        w.burst := n.burst;
+        w.bounds := n.bounds;
+        w.capacity := n.capacity;
+        w.rate := n.rate;
+        w.per := n.per;
+        n := w;
+    ELSIF w.algorithm = 3 OR n.algorithm = 3 THEN
+        n.anew := true;
+    ELSE
+        -- What is held may be spent under either limit, so it counts as used.
+        n := sluice.spend_v1(sluice.view_v1(n, w.now), w.used + w.held);
+        n.consumed := sluice.saturate_v1(w.consumed + w.held);
+        n.changed := w.changed;
+    END IF;
+    RETURN sluice.view_v1(n, now);
+END $$;

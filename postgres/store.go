@@ -1,0 +1,198 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Store is a [sluice.Store] on PostgreSQL. It is safe for concurrent use.
+type Store struct {
+	config Config
+	pool   *pgxpool.Pool
+	pooled bool // there is a pooler between here and the server
+	sql    statements
+	specs  specs
+	marks  marks
+	offset atomic.Int64 // the server's clock less this one's, in microseconds
+
+	flights  *flights
+	patience string // how long to wait for a bucket's lock
+	watch    watch
+
+	closed  atomic.Bool
+	stop    context.Context // ends with the store
+	cancel  context.CancelFunc
+	stopped sync.WaitGroup
+}
+
+var (
+	_ sluice.Store   = (*Store)(nil)
+	_ sluice.Watcher = (*Store)(nil)
+)
+
+// Open connects, creates or migrates the schema where needed, and is ready to
+// be used. Close ends it.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{config: config, sql: newStatements(config.Schema), patience: milliseconds(config.patience())}
+	s.marks.seed = maphash.MakeSeed()
+	s.flights = newFlights(s.fly)
+	s.watch.init()
+	s.stop, s.cancel = context.WithCancel(context.Background())
+	if s.pool, s.pooled, err = connect(ctx, &config); err != nil {
+		return nil, err
+	}
+	if config.Clock == nil { // stores with different clocks must not sweep each other's buckets
+		s.stopped.Go(s.sweepRegularly)
+	}
+	s.stopped.Go(s.notifyOthers)
+	return s, nil
+}
+
+// fly has a batch of takes decided.
+func (s *Store) fly(b *batch) {
+	if b.requests[0].plain {
+		s.flyPlain(b)
+	} else {
+		s.flyGeneral(b)
+	}
+}
+
+// Close waits for calls that are under way, and ends all connections.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.flights.close()
+	s.cancel()
+	s.stopped.Wait()
+	s.pool.Close()
+	return nil
+}
+
+// Capabilities are all there are.
+func (s *Store) Capabilities() sluice.Capabilities {
+	return sluice.CanHold | sluice.CanList | sluice.CanLease | sluice.CanWindow
+}
+
+// statements are what the store sends, with the schema's name filled in.
+type statements struct {
+	takePlain, take, adjust, forget, grant, giveBack, settle, sweep string
+}
+
+func newStatements(schema string) statements {
+	call := func(function string, args int) string {
+		holders := make([]string, args)
+		for i := range holders {
+			holders[i] = fmt.Sprintf("$%d", i+1)
+		}
+		return fmt.Sprintf("SELECT * FROM %s.%s(%s)", schema, function, strings.Join(holders, ", "))
+	}
+	return statements{
+		takePlain: call("take_plain_v1", 15),
+		take:      call("take_v1", 24),
+		adjust:    call("adjust_v1", 15),
+		forget:    call("forget_v1", 6),
+		grant:     call("grant_v1", 23),
+		giveBack:  call("give_back_v1", 10),
+		settle:    call("settle_v1", 8),
+		sweep:     call("sweep_v1", 3),
+	}
+}
+
+const (
+	attempts   = 5
+	firstPause = 5 * time.Millisecond
+)
+
+// call runs one function of the database. It runs it again only as long as it
+// is certain that it has not happened.
+func (s *Store) call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	var err error
+	for attempt := range attempts {
+		if attempt > 0 && !pause(ctx, attempt) {
+			break
+		}
+		if s.closed.Load() {
+			return errClosed
+		}
+		var conn *pgxpool.Conn
+		if conn, err = s.pool.Acquire(ctx); err != nil {
+			continue
+		}
+		err = run(ctx, conn.Conn())
+		conn.Release()
+		if err == nil {
+			return nil
+		}
+		switch judge(err) {
+		case undone:
+			return errUnavailable(err)
+		case unknown:
+			return errUnknown(err)
+		}
+	}
+	return errUnavailable(err)
+}
+
+// pause waits before the next attempt, longer each time, and reports whether
+// there is time for one.
+func pause(ctx context.Context, attempt int) bool {
+	longest := firstPause << attempt
+	timer := time.NewTimer(longest/2 + rand.N(longest/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ready says whether the store can be used at all.
+func (s *Store) ready(ctx context.Context) error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return ctx.Err()
+}
+
+// given is the time that tests give to the database, or nil.
+func (s *Store) given() *int64 {
+	if s.config.Clock == nil {
+		return nil
+	}
+	now := s.config.Clock().UnixMicro()
+	return &now
+}
+
+// reckon is the server's time as far as this process can tell.
+func (s *Store) reckon() int64 {
+	if s.config.Clock != nil {
+		return s.config.Clock().UnixMicro()
+	}
+	return time.Now().UnixMicro() + s.offset.Load()
+}
+
+// saw compares the server's time with this process's.
+func (s *Store) saw(now int64) {
+	if s.config.Clock == nil {
+		s.offset.Store(now - time.Now().UnixMicro())
+	}
+}

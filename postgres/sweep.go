@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// sweepMost is how many buckets are looked at in one go, and how many
+	// receipts are deleted at most: enough for thousands of new ones a
+	// second, few enough to take milliseconds.
+	sweepMost = 2000
+
+	// sweepEvery is how often, for all nodes together.
+	sweepEvery = time.Second
+)
+
+// sweepRegularly deletes expired buckets and receipts, a few at a time.
+func (s *Store) sweepRegularly() {
+	for {
+		wait := sweepEvery + rand.N(sweepEvery/4)
+		select {
+		case <-s.stop.Done():
+			return
+		case <-time.After(wait):
+		}
+		if _, err := s.sweep(s.stop, sweepEvery); err != nil && s.stop.Err() == nil {
+			s.config.Log.Warn("postgres store: expired buckets could not be swept", "error", err)
+		}
+	}
+}
+
+// swept is what a sweep did.
+type swept struct{ looked, buckets, receipts int }
+
+func (s *Store) sweep(ctx context.Context, pause time.Duration) (n swept, err error) {
+	err = s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.sql.sweep, s.given(), sweepMost, pause).Scan(&n.looked, &n.buckets, &n.receipts)
+	})
+	return n, err
+}

@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Room that a refund, a release, a reset or a returned hold makes is told to
+// other processes by NOTIFY. The notification is a transaction of its own, a
+// moment after the one that made the room: PostgreSQL lets only one notifying
+// transaction commit at a time, in the whole cluster, which must not become
+// the limit of how fast leases can be released.
+//
+// Whoever waits hears of it through a connection that listens. Where there is
+// none, and for the case that a notification is lost, the buckets that refused
+// this process something are looked at again now and then.
+
+const (
+	// noticeSize bounds one notification; PostgreSQL allows 8000 bytes.
+	noticeSize = 7000
+
+	// pollEvery is how often waiting callers look again by themselves if
+	// nothing tells them to; pollListening is the same as a precaution.
+	pollEvery     = time.Second
+	pollListening = 15 * time.Second
+
+	// maxWaiting bounds the buckets that are looked at again.
+	maxWaiting = 10_000
+
+	reconnectEvery = time.Second
+)
+
+// watch is what the store knows about room and who wants it.
+type watch struct {
+	active atomic.Bool // somebody in this process waits
+
+	mu      sync.Mutex
+	roomy   map[sluice.Key]struct{} // to be told to others
+	tell    chan struct{}           // holds one when there is something to tell
+	wake    func(sluice.Key)        // once active
+	wanted  map[sluice.Key]struct{} // refused, so somebody may be waiting
+	hearing bool                    // the listening connection is up
+}
+
+func (w *watch) init() {
+	w.roomy, w.wanted = map[sluice.Key]struct{}{}, map[sluice.Key]struct{}{}
+	w.tell = make(chan struct{}, 1)
+}
+
+// made notes that a bucket has more room.
+func (w *watch) made(k sluice.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.roomy) < maxWaiting {
+		w.roomy[k] = struct{}{}
+	}
+	select {
+	case w.tell <- struct{}{}:
+	default:
+	}
+}
+
+// refused notes that somebody may be waiting for what d was refused.
+func (w *watch) refused(d *sluice.Decision) {
+	if !w.active.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range d.Results {
+		if !d.Results[i].Fits && len(w.wanted) < maxWaiting {
+			w.wanted[d.Demands[i].Key] = struct{}{}
+		}
+	}
+}
+
+// wakeAll has everybody look again who may be waiting.
+func (w *watch) wakeAll() {
+	w.mu.Lock()
+	wanted, wake := w.wanted, w.wake
+	w.wanted = map[sluice.Key]struct{}{}
+	w.mu.Unlock()
+	for k := range wanted {
+		wake(k)
+	}
+}
+
+func (w *watch) hear(hearing bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hearing = hearing
+}
+
+// Watch calls wake with the keys of buckets that got more room, until the store
+// is closed.
+func (s *Store) Watch(wake func(sluice.Key)) {
+	s.watch.mu.Lock()
+	s.watch.wake = wake
+	s.watch.mu.Unlock()
+	if s.watch.active.Swap(true) {
+		return
+	}
+	s.stopped.Go(s.poll)
+	if s.config.ListenAddress != "" || !s.pooled {
+		s.stopped.Go(s.listen)
+	}
+}
+
+// poll wakes those who may be waiting, often only if nobody is listening.
+func (s *Store) poll() {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-s.stop.Done():
+			return
+		case now := <-ticker.C:
+			s.watch.mu.Lock()
+			hearing := s.watch.hearing
+			s.watch.mu.Unlock()
+			if !hearing || now.Sub(last) >= pollListening {
+				last = now
+				s.watch.wakeAll()
+			}
+		}
+	}
+}
+
+// listen keeps a connection that hears of room made by others.
+func (s *Store) listen() {
+	for s.stop.Err() == nil {
+		err := s.listenOnce(s.stop)
+		s.watch.hear(false)
+		if s.stop.Err() != nil {
+			return
+		}
+		s.config.Log.Warn("postgres store: listening for notifications was interrupted; waiting callers look again by themselves", "error", err)
+		select {
+		case <-time.After(reconnectEvery):
+		case <-s.stop.Done():
+		}
+	}
+}
+
+func (s *Store) listenOnce(ctx context.Context) error {
+	address := s.config.ListenAddress
+	if address == "" {
+		address = s.config.Address
+	}
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return explain(err)
+	}
+	config.RuntimeParams["application_name"] = "sluice listening"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return explain(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
+	if _, err := conn.Exec(ctx, "LISTEN "+s.channel()); err != nil {
+		return err
+	}
+	s.watch.hear(true)
+	s.watch.wakeAll() // for what was missed so far
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		s.heard(n.Payload)
+	}
+}
+
+// channel is where notifications go: each schema has its own.
+func (s *Store) channel() string { return s.config.Schema + "_room" }
+
+func (s *Store) heard(payload string) {
+	var keys [][4]string
+	if err := json.Unmarshal([]byte(payload), &keys); err != nil {
+		s.config.Log.Warn("postgres store: strange notification", "channel", s.channel(), "error", err)
+		return
+	}
+	s.watch.mu.Lock()
+	wake := s.watch.wake
+	s.watch.mu.Unlock()
+	for _, k := range keys {
+		rk := rowKey{k[0], k[1], k[2], k[3]}
+		key := rk.key()
+		s.marks.setTight(s.marks.hash(&rk), false)
+		wake(key)
+	}
+}
+
+// notifyOthers sends notifications of room, as many at a time as have come
+// together while the ones before were being sent.
+func (s *Store) notifyOthers() {
+	for {
+		select {
+		case <-s.stop.Done():
+			return
+		case <-s.watch.tell:
+		}
+		s.watch.mu.Lock()
+		roomy := s.watch.roomy
+		s.watch.roomy = map[sluice.Key]struct{}{}
+		s.watch.mu.Unlock()
+		err := s.call(s.stop, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "SELECT pg_notify($1, n) FROM unnest($2::text[]) n", s.channel(), notices(roomy))
+			return err
+		})
+		if err != nil && s.stop.Err() == nil {
+			s.config.Log.Warn("postgres store: others could not be notified of room; they look again by themselves", "error", err)
+		}
+	}
+}
+
+// notices writes keys as notifications.
+func notices(keys map[sluice.Key]struct{}) []string {
+	var all []string
+	var part [][4]string
+	size := 0
+	flush := func() {
+		if len(part) > 0 {
+			b, err := json.Marshal(part)
+			if err != nil {
+				panic(fmt.Sprintf("strings are always valid JSON: %v", err))
+			}
+			all = append(all, string(b))
+			part, size = nil, 0
+		}
+	}
+	for k := range keys {
+		rk := rowKeyOf(&k)
+		n := [4]string{rk.namespace, rk.entity, rk.resource, rk.limit}
+		// Worst case: JSON writes some characters as six bytes.
+		cost := 6*(len(n[0])+len(n[1])+len(n[2])+len(n[3])) + 16
+		if size+cost > noticeSize {
+			flush()
+		}
+		part, size = append(part, n), size+cost
+	}
+	flush()
+	return all
+}

@@ -1,0 +1,58 @@
+package redis
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config of a store. Only Address has no default.
+type Config struct {
+	// Address says which Redis, and how to get in:
+	//
+	//	redis://[user:password@]host[:6379][/db]
+	//	redis+sentinel://[user:password@]host[:26379],host,.../master[?db=1]
+	//	redis+cluster://[user:password@]host[:6379],host,...
+	//
+	// rediss instead of redis is the same over TLS. Sentinels that want a
+	// password of their own get it by ?sentinel_username and
+	// ?sentinel_password.
+	Address string
+
+	// TLS is used with rediss, for instance for a private authority. Nil
+	// trusts what the system trusts.
+	TLS *tls.Config
+
+	// Timeout is how long one operation may take. After that it may or may
+	// not have happened. 0 means 500 ms.
+	Timeout time.Duration
+
+	// Separate sends each take in a call of its own. Otherwise takes that
+	// come while a call on the same key is under way are sent in one call
+	// after it, which is a lot cheaper under load, and each is still decided
+	// for itself, in order.
+	Separate bool
+
+	// Log gets the few lines a store writes. Nil means slog.Default.
+	Log *slog.Logger
+
+	// Now replaces the server's time, for tests. Buckets then do not expire
+	// by it.
+	Now func() time.Time
+}
+
+const defaultTimeout = 500 * time.Millisecond
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Timeout < time.Millisecond || c.Timeout > time.Minute {
+		return c, fmt.Errorf("redis: Timeout: %s: must be between 1ms and 1m", c.Timeout)
+	}
+	return c, nil
+}

@@ -1,0 +1,20 @@
+-- The kinds of calls.
+local kinds = {fullTake, adjust, settle, resets, holds, returns}
+local kind = byte(ARGV[1], 9)
+if kind > 0 then
+	out[1] = kinds[kind]()
+	local status = byte(out[1]) % REPEATED
+	if status > 1 then -- neither a decision nor done: nothing has happened
+		return out[1]
+	end
+end
+while plain and first <= last do -- what the fast way has left
+	local to = first
+	while not has(byte(ARGV[to]), LAST) do
+		to = to + 1
+	end
+	out[#out + 1] = plainTake(first, to)
+	first = to + 1
+end
+flush()
+return table.concat(out)

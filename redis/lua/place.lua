@@ -1,0 +1,224 @@
+-- A place is a bucket that a call works on: its spec, state and view, and where
+-- it is kept.
+
+-- Statuses of answers that are not decisions. A number goes with each: the
+-- version found, the time for which calendar windows are needed, and so on.
+local FOREIGN, WINDOW, MISMATCH, CROWDED, CLOSED, NOLIMIT, FIXEDCOST = 2, 3, 4, 5, 6, 7, 8
+
+local MOSTBUCKETS = 255 -- of a key
+
+-- keyOf is the number of an argument's key.
+local function keyOf(i)
+	return byte(ARGV[1], #ARGV[1] - #ARGV + i)
+end
+
+local function has(flags, bit)
+	return flags % (2 * bit) >= bit
+end
+
+-- The records looked at, by the number of their key; other values to write;
+-- the buckets in which room was made; the limit whose windows are missing.
+local records, values, room, missing = {}, {}, {}, ''
+
+-- own is the spec that a state was written under. Of a calendar only the
+-- window that the state is of is known; that it is over is enough to know.
+local function own(s)
+	return spec(s.limit, {s.time, s.stop, FOREVER})
+end
+
+local function isAbsent(s, v)
+	return v.used == 0 and v.held == 0 and not isRecalled(s, v)
+end
+
+-- tidy is a record without the buckets that might as well be absent. It works
+-- out when all others will be, too. Of buckets that this call has not changed
+-- it goes by the record, which knows no better than the latest of all; they
+-- are looked at only when the record has grown, so that it does not for ever.
+local function tidy(r)
+	local kept = {full = 0, changed = r.changed}
+	for _, b in ipairs(r) do
+		if r.grown and not b.full then
+			local s = decode(b)
+			b.idle = isAbsent(s, view(own(s), s, now))
+		end
+		if not b.idle then
+			kept[#kept + 1] = b
+			kept.full = max(kept.full, b.full or r.full)
+		end
+	end
+	return kept
+end
+
+local function find(r, name)
+	for _, b in ipairs(r) do
+		if b.name == name then
+			return b
+		end
+	end
+end
+
+-- open finds a bucket as it is, and answers its spec, state and view: under
+-- its own limit, or if it might as well be absent, a new one under p.
+local function open(r, name, p)
+	local b = find(r, name)
+	if b then
+		local s = decode(b)
+		local q = own(s)
+		local v = view(q, s, now)
+		if not isAbsent(s, v) then
+			return q, s, v
+		end
+	end
+	local s = {used = 0, rem = 0, time = 0, consumed = 0}
+	return p, s, view(p, s, now)
+end
+
+-- parse reads an argument.
+local function parse(arg)
+	local n = byte(arg, 2)
+	local at, all = 3 + 10 * n, {}
+	for d = 1, n do
+		local flags, _, cost = read('<BBd', arg, 10 * d - 7)
+		local a, b = read('<BB', arg, at)
+		all[d] = {
+			flags = flags, cost = cost,
+			limit = sub(arg, at + 2, at + 1 + a), name = sub(arg, at + 2 + a, at + 1 + a + b),
+		}
+		at = at + 2 + a + b
+	end
+	for d = 1, n do
+		if byte(all[d].limit, 2) % 16 > 0 then
+			all[d].windows = {read('<dddd', arg, at)}
+			all[d].windows[5], at = nil, at + 32
+		end
+	end
+	return all
+end
+
+-- place finds the bucket of a demand in the key numbered k, and has it adopt
+-- the limit if it is to. If it cannot, it answers nothing, a status and a
+-- number.
+local function place(k, demand, adopting)
+	local r, p = records[k], spec(demand.limit, demand.windows)
+	if not r then
+		local version
+		r, version = readRecord(raws[k])
+		if not r then
+			return nil, FOREIGN, version
+		end
+		records[k] = r
+	end
+	if #r >= MOSTBUCKETS and not find(r, demand.name) then
+		r.grown = true
+		r = tidy(r)
+		records[k] = r
+		if #r >= MOSTBUCKETS then
+			return nil, CROWDED, #r
+		end
+	end
+	local q, s, v = open(r, demand.name, p)
+	if adopting and q.limit ~= p.limit then
+		local t
+		s, t = adopt(p, s, q, now)
+		if not s then
+			return nil, WINDOW, t
+		end
+		q, v = p, view(p, s, now)
+	end
+	if not v.time then
+		missing = q.limit
+		return nil, WINDOW, v.now
+	end
+	return {k = k, name = demand.name, flags = demand.flags, cost = demand.cost, spec = q, state = s, view = v}
+end
+
+-- demands are the places of the arguments first..last, for something that is
+-- decided or consumed under their limits.
+local function demands(first, last)
+	local all = {}
+	for i = first, last do
+		for _, demand in ipairs(parse(ARGV[i])) do
+			local pl, status, detail = place(keyOf(i), demand, true)
+			if not pl then
+				return nil, status, detail
+			end
+			all[#all + 1] = pl
+		end
+	end
+	return all
+end
+
+-- latest is the time of an operation on several buckets.
+local function latest(all)
+	local t = now
+	for _, pl in ipairs(all) do
+		t = max(t, pl.view.now)
+	end
+	return t
+end
+
+-- keep notes that a place has changed.
+local function keep(pl)
+	local r = records[pl.k]
+	local b = find(r, pl.name)
+	if not b then
+		b = {name = pl.name}
+		r[#r + 1], r.grown = b, true
+	end
+	encode(b, pl.spec, pl.state)
+	pl.view = view(pl.spec, pl.state, pl.view.now)
+	b.full = pl.view.now + resetIn(pl.spec, pl.state, pl.view)
+	if pl.state.holds then
+		b.full = max(b.full, pl.state.recalled)
+	end
+	b.idle = isAbsent(pl.state, pl.view)
+	r.changed = true
+end
+
+-- freed notes that room was made in a place.
+local function freed(pl)
+	room[#room + 1] = KEYS[pl.k] .. '\0' .. pl.name
+end
+
+local function put(key, value, expires)
+	-- The time to live is rounded up, and one more because the server counts
+	-- in whole milliseconds.
+	call('SET', key, value, 'PX', testing and 3600000 or floor(min(expires - now, FOREVER) / 1000) + 2)
+end
+
+-- flush writes everything and tells those who wait of room. It comes last: an
+-- error before it proves that nothing has happened.
+local function flush()
+	for k, r in pairs(records) do
+		if r.changed then
+			r = tidy(r)
+			raws[k], changed[k] = #r > 0 and writeRecord(r), true
+		end
+	end
+	for k in pairs(changed) do
+		if raws[k] then
+			put(KEYS[k], raws[k], (read('<d', raws[k], 2)))
+		else
+			call('DEL', KEYS[k])
+		end
+	end
+	for _, v in ipairs(values) do
+		put(v.key, v.value, v.expires)
+	end
+	for _, message in ipairs(room) do
+		redis.pcall('PUBLISH', 'sluice:1:room', message)
+	end
+end
+
+-- answer starts a reply: a status, the time and a number that depends on the
+-- status. Results follow, one for each demand.
+local function answer(status, t, number)
+	return write('<Bdd', status, t, number)
+end
+
+local FITS, HELD = 1, 2
+
+local function result(pl, flags, consumed, retry)
+	local p, s, v = pl.spec, pl.state, pl.view
+	return write('<Bdddd', flags, consumed, available(p, v), retry == NEVER and -1 or retry, resetIn(p, s, v))
+end

@@ -1,0 +1,143 @@
+-- Settling a lease:
+--   time, kind, action, life, how  '<dBBdB'
+-- The first key is its receipt's; the keys of the buckets are in the receipt.
+-- Arguments are costs, '<d' and the limit's name; or the windows of a calendar
+-- limit, with a cost of -1, '<ddddd' and the limit.
+--
+-- UNDO and TRIM are for takes over several slots. UNDO releases the part that
+-- was taken in this slot, lease or not, because another slot has refused; what
+-- counts even if refused stays. TRIM cuts the costs to life.
+local UNDO, TRIM = 1, 2
+
+-- number is that of a key, which is read if the call has not named it.
+local function number(key)
+	for k = 1, #KEYS do
+		if KEYS[k] == key then
+			return k
+		end
+	end
+	local k = #KEYS + 1
+	KEYS[k], raws[k] = key, call('GET', key)
+	return k
+end
+
+-- charges are all the demands of a lease, and where they are.
+local function charges(parts)
+	local all = {}
+	for _, pt in ipairs(parts) do
+		local k = number(pt.key)
+		for d, demand in ipairs(parse(pt.arg)) do
+			local e = pt[d]
+			e.demand, e.k, e.new = demand, k, e.cost
+			all[#all + 1] = e
+		end
+	end
+	return all
+end
+
+-- costs fills in what the lease is to cost in each bucket. If it cannot, it
+-- answers a status and a number.
+local function costs(all, action, life, how)
+	for i = 2, #ARGV do
+		local cost, known = read('<d', ARGV[i]), false
+		for _, e in ipairs(all) do
+			if cost == -1 then
+				known = true
+				if e.demand.limit == sub(ARGV[i], 41) then
+					e.demand.windows = {read('<dddd', ARGV[i], 9)}
+					e.demand.windows[5] = nil
+				end
+			elseif e.demand.name == sub(ARGV[i], 9) then
+				known = true
+				if byte(e.demand.limit) == CONCURRENCY and cost ~= e.new then
+					return FIXEDCOST, i - 2
+				elseif e.first > 0 then
+					e.new = cost
+				end
+			end
+		end
+		if not known then
+			return NOLIMIT, i - 2
+		end
+	end
+	for _, e in ipairs(all) do
+		if how == TRIM then
+			e.new = min(e.cost, life)
+		elseif action == RELEASE and not (how == UNDO and has(e.demand.flags, COUNTREFUSED)) then
+			e.new = 0
+		end
+	end
+end
+
+-- settleOne changes the lease's part in one bucket, and answers by how much
+-- net consumption changed.
+local function settleOne(pl, e, r, action, expires)
+	local p, s, v = pl.spec, pl.state, pl.view
+	if p.alg ~= CONCURRENCY then
+		return change(pl, e.new - e.cost, r.taken)
+	elseif action == RENEW then
+		extend(p, s, v, r.flight, expires)
+		keep(pl)
+	elseif action == COMMIT or action == RELEASE then
+		local n = alight(p, s, v, r.flight)
+		if n > 0 then
+			keep(pl)
+			freed(pl)
+		end
+		return action == RELEASE and -n or 0
+	end
+	return 0
+end
+
+local function settle()
+	local action, life, how = read('<BdB', ARGV[1], 10)
+	local r, version = readReceipt(raws[1])
+	if version then
+		return answer(FOREIGN, now, version)
+	elseif not r or r.expires <= now or not r.lease and how == 0 or r.ended ~= OPEN and r.ended ~= action then
+		return answer(CLOSED, now, 0)
+	end
+	local parts = readParts(r)
+	local all = charges(parts)
+	local again = r.ended ~= OPEN
+	if not again then
+		local status, detail = costs(all, action, life, how)
+		if status then
+			return answer(status, now, detail)
+		end
+	end
+	local found = {}
+	for i, e in ipairs(all) do
+		local status, detail
+		found[i], status, detail = place(e.k, e.demand, false)
+		if not found[i] then
+			return answer(status, now, detail) .. missing
+		end
+	end
+	local t, expires = latest(found), r.expires
+	if action == RENEW then
+		expires = t + max(life, 1)
+	end
+	local out = {}
+	for i, pl in ipairs(found) do
+		local e, n = all[i], 0
+		-- A bucket that has become concurrency, or was, has started anew.
+		if not again and e.first > 0 and (byte(e.demand.limit) == CONCURRENCY) == (pl.spec.alg == CONCURRENCY) then
+			n = settleOne(pl, e, r, action, expires)
+		end
+		e.cost = e.new
+		out[i] = result(pl, FITS, n, 0) .. write('<B', #pl.spec.limit) .. pl.spec.limit
+	end
+	local names = {}
+	for i, pt in ipairs(parts) do
+		names[i] = write('<I4I4', #pt.key, #pt.arg) .. pt.key .. pt.arg
+	end
+	if not again then
+		r.expires = expires
+		if action == COMMIT or action == RELEASE then
+			r.ended = action
+		end
+		values[1] = {key = KEYS[1], value = writeReceipt(r, parts), expires = expires}
+	end
+	return answer(1, t, #parts) .. table.concat(names) .. table.concat(out)
+end

@@ -1,0 +1,134 @@
+-- The general case: everything below is defined only when it is needed.
+local FOREVER = 2 ^ 52
+local ENTRY = 32 -- bytes of a hold and of a flight
+
+-- spec reads a limit: bucket.Compile. zone tells calendars apart.
+local function spec(limit, windows)
+	local alg, calendar, amount, period, capacity = read('<BBddd', limit)
+	calendar = calendar % 16 -- the rest says how Burst was written
+	return {
+		limit = limit, alg = alg, amount = amount, period = period, capacity = capacity,
+		calendar = calendar, zone = sub(limit, 35), windows = windows,
+	}
+end
+
+-- A sliding window's counts are kept by age, newest first, without zeros.
+local function readCounts(rest, time)
+	local counts, at = {}, 1
+	while at <= #rest do
+		local age, count
+		age, count, at = read('<Bd', rest, at)
+		counts[time - age] = count
+	end
+	return counts
+end
+
+local function writeCounts(counts, time)
+	local out = {}
+	for age = 0, 32 do
+		local count = counts[time - age]
+		if count and count > 0 then
+			out[#out + 1] = write('<Bd', age, count)
+		end
+	end
+	return table.concat(out)
+end
+
+-- Holds come after the recall, in order of expiry.
+local function readHolds(rest)
+	local holds = {}
+	for at = 17, #rest, ENTRY do
+		local amount, expires = read('<dd', rest, at + 16)
+		holds[#holds + 1] = {id = sub(rest, at, at + 15), amount = amount, expires = expires}
+	end
+	return holds
+end
+
+local function writeHolds(s)
+	if not s.holds or #s.holds == 0 and s.recalled == 0 then
+		return ''
+	end
+	local out = {write('<dd', s.recalled, s.recallCost)}
+	for i, h in ipairs(s.holds) do
+		out[i + 1] = h.id .. write('<dd', h.amount, h.expires)
+	end
+	return table.concat(out)
+end
+
+-- decode makes a bucket.State of what a record says of a bucket.
+local function decode(b)
+	local s = {used = b.used, rem = b.rem, time = b.time, consumed = b.consumed, limit = b.limit}
+	local alg = byte(b.limit)
+	if alg == SLIDING then
+		s.counts = readCounts(b.rest, b.time)
+	elseif alg == CONCURRENCY then
+		s.flights = b.rest
+	else
+		if alg == FIXED then
+			s.stop, s.rem = b.rem, 0
+		end
+		if b.rest ~= '' then
+			s.recalled, s.recallCost = read('<dd', b.rest)
+			s.holds = readHolds(b.rest)
+		end
+	end
+	return s
+end
+
+-- encode is the opposite.
+local function encode(b, p, s)
+	b.limit, b.used, b.rem, b.time, b.consumed = p.limit, s.used, s.rem, s.time, s.consumed
+	if p.alg == SLIDING then
+		b.rest = writeCounts(s.counts or {}, s.time)
+	elseif p.alg == CONCURRENCY then
+		b.rest = s.flights or ''
+	else
+		if p.alg == FIXED then
+			b.rem = s.stop or 0
+		end
+		b.rest = writeHolds(s)
+	end
+end
+
+-- A record is all buckets of a key. It is nil, and the version follows, if
+-- another version has written it.
+local function readRecord(raw)
+	local r = {full = 0}
+	if not raw then
+		return r
+	end
+	local version = byte(raw)
+	if version ~= VERSION then
+		return nil, version
+	end
+	local n
+	version, r.full, n = read('<BdB', raw)
+	local at = 11 + 32 * n
+	for i = 1, n do
+		local used, rem, time, consumed = read('<dddd', raw, 32 * i - 21)
+		local a, b = read('<BB', raw, at)
+		r[i] = {
+			used = used, rem = rem, time = time, consumed = consumed, rest = '',
+			limit = sub(raw, at + 2, at + 1 + a), name = sub(raw, at + 2 + a, at + 1 + a + b),
+		}
+		at = at + 2 + a + b
+	end
+	for i = 1, at <= #raw and n or 0 do
+		local size = read('<I4', raw, at)
+		r[i].rest = sub(raw, at + 4, at + 3 + size)
+		at = at + 4 + size
+	end
+	return r
+end
+
+local function writeRecord(r)
+	local n, empty = #r, true
+	local out = {write('<BdB', VERSION, r.full, n)}
+	for i, b in ipairs(r) do
+		out[i + 1] = write('<dddd', b.used, b.rem, b.time, b.consumed)
+		out[i + 1 + n] = write('<BB', #b.limit, #b.name) .. b.limit .. b.name
+		out[i + 1 + 2 * n] = write('<I4', #b.rest) .. b.rest
+		empty = empty and b.rest == ''
+	end
+	return table.concat(out, '', 1, empty and 1 + 2 * n or #out)
+end

@@ -1,0 +1,210 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// How a settlement is meant, as in settle.lua.
+const (
+	asAsked = iota
+	undo
+	trim
+)
+
+// Settle changes or closes a lease.
+func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	reply, err := s.settle(ctx, &request{keys: []string{receiptKey(st.ID)}}, st, asAsked)
+	if err != nil {
+		return err
+	}
+	demands, results, err := readSettled(reply)
+	if err != nil {
+		return err
+	}
+	conclude(d, st.ID, reply, demands, results)
+	return nil
+}
+
+func conclude(d *sluice.Decision, id, reply string, demands []sluice.Demand, results []sluice.Result) {
+	*d = sluice.Decision{
+		Allowed: true, Source: sluice.FromStore, ID: id, Time: time.UnixMicro(readNumber(reply[1:])),
+		Demands: demands, Results: append(d.Results[:0], results...),
+	}
+	d.Conclude()
+}
+
+// settle settles the lease whose receipt is r's first key. If the script needs
+// the windows of a calendar limit, which stands in the receipt only, it says so
+// and is called again with them.
+func (s *Store) settle(ctx context.Context, r *request, st *sluice.Settlement, how byte) (string, error) {
+	b := append(header(settlement), byte(st.Action))
+	b = append(appendNumber(b, st.Keep.Microseconds()), how)
+	for _, c := range st.Costs {
+		r.args = append(r.args, string(appendNumber(nil, int64(c.Cost)))+c.Limit)
+	}
+	var reply string
+	err := s.withWindows(func(int64) error {
+		var err error
+		if reply, err = s.call(ctx, string(b), r); err != nil {
+			return err
+		}
+		if len(reply) < answerSize {
+			return errReply
+		}
+		err = settleError(reply, st)
+		var w *windowError
+		if errors.As(err, &w) {
+			l, _ := readLimit(w.limit)
+			c, err := s.limits.get(l)
+			if err != nil {
+				return err
+			}
+			r.args = append(r.args, string(c.around(w.time).appendTo(appendNumber(nil, -1)))+w.limit)
+		}
+		return err
+	})
+	return reply, err
+}
+
+// settleError is what a status that is no success means, or nil.
+func settleError(reply string, st *sluice.Settlement) error {
+	reason := ""
+	switch reply[0] {
+	default:
+		return statusError(reply)
+	case noLimit:
+		reason = "the lease has no limit of this name"
+	case fixedCost:
+		reason = "a place in flight cannot be adjusted, only freed"
+	}
+	limit := ""
+	if i := readNumber(reply[9:]); i >= 0 && int(i) < len(st.Costs) {
+		limit = st.Costs[i].Limit
+	}
+	return &sluice.FieldError{Field: "lease.costs", Value: limit, Reason: reason}
+}
+
+// readSettled reads the demands and results of a settlement: the keys and
+// arguments that the lease was taken with, and then for each demand its result
+// and the limit that its bucket has now.
+func readSettled(reply string) (demands []sluice.Demand, results []sluice.Result, err error) {
+	rest := scanner{reply[answerSize:]}
+	var order []int
+	for range readNumber(reply[9:]) {
+		n, m := rest.length(), rest.length()
+		key, ok := parseRecordKey(rest.text(n))
+		if !ok {
+			return nil, nil, errReply
+		}
+		arg := rest.text(m)
+		if demands, ok = readArg(arg, key, demands); !ok {
+			return nil, nil, errReply
+		}
+		for i := len(arg) - int(arg[1]); i < len(arg); i++ {
+			order = append(order, int(arg[i]))
+		}
+	}
+	for i := range demands {
+		var res sluice.Result
+		s := rest.text(resultSize)
+		if s == "" {
+			return nil, nil, errReply
+		}
+		readResult(s, &res)
+		results = append(results, res)
+		limit, ok := readLimit(rest.text(rest.small()))
+		if !ok {
+			return nil, nil, errReply
+		}
+		demands[i].Limit = limit
+	}
+	return asTaken(demands, order), asTaken(results, order), nil
+}
+
+// asTaken puts what a lease was taken with back in order.
+func asTaken[T any](from []T, order []int) []T {
+	to := make([]T, len(from))
+	for i, n := range order {
+		if n < len(to) {
+			to[n] = from[i]
+		}
+	}
+	return to
+}
+
+// readArg reads the demands of an argument that addArg wrote.
+func readArg(arg string, key sluice.Key, demands []sluice.Demand) ([]sluice.Demand, bool) {
+	if len(arg) < 2 {
+		return nil, false
+	}
+	n := int(arg[1])
+	rest := scanner{arg[2:]}
+	demands = slices.Grow(demands, n)
+	first := len(demands)
+	for range n {
+		head := rest.text(10)
+		if head == "" {
+			return nil, false
+		}
+		d := sluice.Demand{Key: key, Cost: sluice.Tokens(readNumber(head[2:]))}
+		d.Shadow, d.CountRefused = head[0]&shadow != 0, head[0]&countRefused != 0
+		readMeta(head[1], &d)
+		demands = append(demands, d)
+	}
+	for i := range n {
+		d := &demands[first+i]
+		a, b := rest.small(), rest.small()
+		limit, ok := readLimit(rest.text(a))
+		if !ok {
+			return nil, false
+		}
+		d.Limit, d.Key.Limit = limit, strings.Clone(rest.text(b))
+	}
+	return demands, true
+}
+
+// scanner reads a string from the front. What is not there is empty or 0.
+type scanner struct{ s string }
+
+func (s *scanner) text(n int) string {
+	if n > len(s.s) {
+		s.s = ""
+		return ""
+	}
+	t := s.s[:n]
+	s.s = s.s[n:]
+	return t
+}
+
+func (s *scanner) small() int {
+	t := s.text(1)
+	if t == "" {
+		return 0
+	}
+	return int(t[0])
+}
+
+func (s *scanner) length() int {
+	t := s.text(4)
+	if t == "" {
+		return 0
+	}
+	return int(t[0]) | int(t[1])<<8 | int(t[2])<<16 | int(t[3])<<24
+}
+
+func (s *scanner) number() int64 {
+	t := s.text(8)
+	if t == "" {
+		return 0
+	}
+	return readNumber(t)
+}

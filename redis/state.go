@@ -1,0 +1,89 @@
+package redis
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
+)
+
+// version is the first byte of all that the script keeps.
+const version = 1
+
+// stored is a bucket as a record has it.
+type stored struct {
+	name  string
+	limit sluice.Limit
+	state bucket.State
+}
+
+// readRecord reads what prelude.lua describes and the script writes.
+func readRecord(raw string) ([]stored, error) {
+	if raw == "" {
+		return nil, nil
+	}
+	if raw[0] != version {
+		return nil, fmt.Errorf("redis: %w %d", ErrVersion, raw[0])
+	}
+	rest := scanner{raw[1:]}
+	rest.number() // when all are full
+	all := make([]stored, rest.small())
+	for i := range all {
+		s := &all[i].state
+		s.Used, s.Rem, s.Time, s.Consumed = rest.number(), rest.number(), rest.number(), rest.number()
+	}
+	for i := range all {
+		a, b := rest.small(), rest.small()
+		var ok bool
+		if all[i].limit, ok = readLimit(rest.text(a)); !ok {
+			return nil, errReply
+		}
+		all[i].name = strings.Clone(rest.text(b))
+		if all[i].limit.Algorithm == sluice.FixedWindow {
+			all[i].state.Rem = 0 // it is where the window ends
+		}
+	}
+	for i := range all {
+		if len(rest.s) == 0 {
+			break
+		}
+		all[i].readRest(rest.text(rest.length()))
+	}
+	return all, nil
+}
+
+// entrySize is the length of a hold and of a flight.
+const entrySize = 32
+
+// readRest reads what only some algorithms keep.
+func (b *stored) readRest(text string) {
+	if text == "" {
+		return
+	}
+	s, rest, x := &b.state, scanner{text}, &bucket.Ext{}
+	s.Ext = x
+	switch b.limit.Algorithm {
+	case sluice.SlidingWindow:
+		x.Counts = make([]int64, sluice.SubWindows+1)
+		for len(rest.s) > 0 {
+			part := s.Time - int64(rest.small())
+			x.Counts[((part%int64(len(x.Counts)))+int64(len(x.Counts)))%int64(len(x.Counts))] = rest.number()
+		}
+	case sluice.Concurrency:
+		for len(rest.s) >= entrySize {
+			id := rest.text(16)
+			x.Flights = append(x.Flights, bucket.Flight{ID: id, Cost: rest.number(), Expires: rest.number()})
+		}
+	default:
+		x.Recalled, x.RecallCost = rest.number(), rest.number()
+		for len(rest.s) >= entrySize {
+			id := []byte(rest.text(16))
+			x.Holds = append(x.Holds, bucket.Hold{
+				ID:     sluice.HoldID{Node: binary.BigEndian.Uint64(id), Seq: binary.BigEndian.Uint64(id[8:])},
+				Amount: rest.number(), Expires: rest.number(),
+			})
+		}
+	}
+}

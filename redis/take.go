@@ -1,0 +1,117 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Options of a take, as in take.lua.
+const (
+	optionLease = 1 << iota
+	optionPeek
+	optionUpTo
+	optionRefuse
+)
+
+// Take decides t in one call.
+func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	for i := range t.Demands {
+		if t.Demands[i].Limit.Calendar != sluice.NoCalendar {
+			return s.withWindows(func(now int64) error { return s.take(ctx, t, d, now) })
+		}
+	}
+	return s.take(ctx, t, d, 0)
+}
+
+// take decides t with calendar windows around now.
+func (s *Store) take(ctx context.Context, t *sluice.Take, d *sluice.Decision, now int64) error {
+	r := &request{numbered: t.ID != ""}
+	if err := s.add(r, t.Demands, now); err != nil {
+		return err
+	}
+	reply, err := s.ask(ctx, t, r)
+	if err != nil {
+		return err
+	}
+	return readTake(reply, r, t, d)
+}
+
+// ask sends a take in the way that fits.
+func (s *Store) ask(ctx context.Context, t *sluice.Take, r *request) (string, error) {
+	if t.ID == "" && !t.Peek && !t.UpTo && t.Within <= 0 {
+		if s.config.Separate {
+			return s.call(ctx, firstOfTakes(r), r)
+		}
+		return s.combined(ctx, r, len(t.Demands))
+	}
+	if t.ID != "" && !t.Peek {
+		r.keys = append(r.keys, receiptKey(t.ID))
+	}
+	return s.call(ctx, r.first(takeHeader(t)), r)
+}
+
+// firstOfTakes is the first argument of plain takes.
+func firstOfTakes(r *request) string {
+	if len(r.args) == 1 {
+		return oneTake
+	}
+	return r.first(header(plainTakes))
+}
+
+// takeHeader starts the first argument of a take with options.
+func takeHeader(t *sluice.Take) []byte {
+	var options byte
+	if t.Lease {
+		options |= optionLease
+	}
+	if t.Peek {
+		options |= optionPeek
+	}
+	if t.UpTo {
+		options |= optionUpTo
+	}
+	b := append(header(fullTake), options)
+	b = appendNumber(b, min(t.Within.Microseconds(), 1<<52))
+	b = appendNumber(b, t.Keep.Microseconds())
+	b = append(b, fingerprint(t)...)
+	return append(b, digest(t.ID)...)
+}
+
+// digest stands for an id where a fixed length is easier.
+func digest(id string) []byte {
+	sum := sha256.Sum256([]byte(id))
+	return sum[:16]
+}
+
+// fingerprint tells takes with one id apart.
+func fingerprint(t *sluice.Take) []byte {
+	if t.ID == "" {
+		return make([]byte, 16)
+	}
+	h := sha256.New()
+	var b []byte
+	b = append(b, boolByte(t.Lease), boolByte(t.UpTo))
+	for i := range t.Demands {
+		d := &t.Demands[i]
+		for _, part := range [...]string{d.Key.Namespace, d.Key.Entity, d.Key.Resource, d.Key.Limit} {
+			b = append(append(b, byte(len(part))), part...)
+		}
+		b = appendNumber(append(b, demandFlags(d)), int64(d.Charge()))
+		b = appendLimit(b, &d.Limit)
+		b = append(b, 0) // ends the zone
+	}
+	h.Write(b)
+	return h.Sum(nil)[:16]
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,70 @@
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Watch hears of room from the script, which publishes the keys of buckets
+// that something was given back to. It listens on a connection of its own, and
+// again after one is lost; what was said in between is missed, and whoever
+// waits then wakes by the clock.
+func (s *Store) Watch(wake func(sluice.Key)) {
+	s.wg.Go(func() {
+		for attempt := 0; s.life.Err() == nil; attempt++ {
+			started := time.Now()
+			s.listen(wake)
+			if time.Since(started) > time.Minute {
+				attempt = 0
+			}
+			rest(s.life, 20*time.Millisecond<<min(attempt, 6))
+		}
+	})
+}
+
+// listen hears until the connection is lost or the store closed.
+func (s *Store) listen(wake func(sluice.Key)) {
+	client, release := s.client.Dedicate()
+	defer release()
+	gone := client.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) {
+			if k, ok := parseRoom(m.Message); ok {
+				wake(k)
+			}
+		},
+	})
+	if client.Do(s.life, client.B().Subscribe().Channel(channel).Build()).Error() != nil {
+		return
+	}
+	select {
+	case <-gone:
+	case <-s.life.Done():
+	}
+}
+
+// parseRoom reads a message: the key of a record and the limit's name.
+func parseRoom(message string) (sluice.Key, bool) {
+	record, name, ok := strings.Cut(message, "\x00")
+	if !ok {
+		return sluice.Key{}, false
+	}
+	k, ok := parseRecordKey(record)
+	k.Limit = strings.Clone(name)
+	return k, ok
+}
+
+// rest waits for about d.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
