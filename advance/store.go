@@ -54,7 +54,7 @@ type Store struct {
 var _ sluice.Store = (*Store)(nil)
 
 type counters struct {
-	leased, denied, asked, exact, granted, returned, distrusted atomic.Int64
+	leased, denied, asked, exact, granted, returned atomic.Int64
 }
 
 // Stats are counts since New.

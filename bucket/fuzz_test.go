@@ -13,38 +13,38 @@ import (
 // are only zeros.
 type script struct{ rest []byte }
 
-func (s *script) byte() byte {
-	if len(s.rest) == 0 {
+func (in *script) byte() byte {
+	if len(in.rest) == 0 {
 		return 0
 	}
-	b := s.rest[0]
-	s.rest = s.rest[1:]
+	b := in.rest[0]
+	in.rest = in.rest[1:]
 	return b
 }
 
 // number is of any size up to most.
-func (s *script) number(most int64) int64 {
+func (in *script) number(most int64) int64 {
 	var buf [8]byte
-	for i := range int(s.byte() % 9) {
-		buf[i] = s.byte()
+	for i := range int(in.byte() % 9) {
+		buf[i] = in.byte()
 	}
 	return int64(binary.LittleEndian.Uint64(buf[:]) % (uint64(most) + 1))
 }
 
 // limit is any valid one, or false.
-func (s *script) limit() (*bucket.Spec, bool) {
+func (in *script) limit() (*bucket.Spec, bool) {
 	l := sluice.Limit{
-		Algorithm: sluice.Algorithm(s.byte() % 4),
-		Amount:    sluice.Tokens(1 + s.number(int64(sluice.MaxTokens)-1)),
+		Algorithm: sluice.Algorithm(in.byte() % 4),
+		Amount:    sluice.Tokens(1 + in.number(int64(sluice.MaxTokens)-1)),
 	}
 	switch l.Algorithm {
 	case sluice.TokenBucket:
-		l.Burst = sluice.Tokens(s.number(int64(sluice.MaxTokens)))
+		l.Burst = sluice.Tokens(in.number(int64(sluice.MaxTokens)))
 	case sluice.Concurrency:
 		l.Amount = l.Amount % 100 * sluice.Token
 	}
 	if l.Algorithm != sluice.Concurrency {
-		l.Period = time.Duration(1+s.number(maxPeriod-1)) * time.Microsecond
+		l.Period = time.Duration(1+in.number(maxPeriod-1)) * time.Microsecond
 	}
 	p, err := bucket.Compile(l)
 	return p, err == nil

@@ -88,7 +88,6 @@ type refWindows struct {
 	parts    int64 // into which a window is divided; 1 for fixed windows
 	newest   int64 // part
 	log      []refEvent
-	holds    []refHold
 }
 
 type refEvent struct{ part, amount int64 }
