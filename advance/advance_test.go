@@ -131,7 +131,7 @@ func TestHoldsGoBackWhenIdleAndOnClose(t *testing.T) {
 			t.Fatal("nothing is held")
 		}
 		nodes[0].Close()
-		time.Sleep(5 * time.Second)
+		time.Sleep(7 * time.Second)
 		if h := held(); h != 0 {
 			t.Errorf("%s still held", h)
 		}

@@ -19,8 +19,8 @@
 //
 // # How much
 //
-// As much as half a second of the traffic seen, at most a tenth of the
-// capacity, for ten seconds. What is not spent goes back when the bucket falls
+// As much as two seconds of the traffic seen, at most a tenth of the capacity,
+// for ten seconds. What is not spent goes back when the bucket falls
 // idle and when the store is closed. Renewal begins before a hold is used up,
 // so requests do not wait for it.
 //

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	askers   = 4   // calls for holds under way at once
+	askers   = 2   // calls for holds under way at once: few, so that each is for many
 	askBatch = 128 // requests in one call
 )
 

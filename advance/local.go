@@ -13,10 +13,10 @@ const (
 	// smaller ones are decided by the store.
 	MinCapacity = 40 * sluice.Token
 
-	shareOfCapacity = 10                     // one hold is at most this part of it
-	horizon         = 500 * time.Millisecond // of traffic in a hold
-	gap             = 25 * time.Millisecond  // least time between asking a drained bucket
-	denyFor         = time.Second            // a refusal is remembered for at most
+	shareOfCapacity = 10                    // one hold is at most this part of it
+	horizon         = 2 * time.Second       // of traffic in a hold
+	gap             = 25 * time.Millisecond // least time between asking a drained bucket
+	denyFor         = time.Second           // a refusal is remembered for at most
 )
 
 // local is what this node knows of one bucket and has of its tokens.
@@ -148,9 +148,9 @@ func (l *local) want(now time.Duration) sluice.Tokens {
 		seen := float64(l.spent+l.waiting) / since
 		l.rate += (seen - l.rate) / 2
 	}
-	n := l.share() / 4 // at first sight, and at least
+	n := l.share() // at first sight: a cold key is then not asked for again soon
 	if l.asked != 0 {
-		n = max(n/4, sluice.Tokens(l.rate*horizon.Seconds()))
+		n = max(n/16, sluice.Tokens(l.rate*horizon.Seconds()))
 	}
 	if l.remaining < l.limit.Capacity()/4 && l.asked != 0 {
 		// Others may need what there is: take only what is spent at once.

@@ -26,7 +26,7 @@ type Config struct {
 const (
 	defaultBuckets = 1_000_000
 	holdFor        = 10 * time.Second // the store keeps a hold
-	returnAfter    = 3 * time.Second  // of idleness a hold goes back
+	returnAfter    = 5 * time.Second  // of idleness a hold goes back
 
 	// Before a hold cannot be trusted any more another is asked for, and what
 	// is left of it goes back. A bucket is looked at every second.

@@ -43,40 +43,50 @@ local out, changed = {}, {} -- replies; which keys have changed
 local f = {VERSION, 0, 1, 0, 0, 0, 0, 0} -- the fields of a key's value
 local numbers = #ARGV[1] - last -- where those of the arguments' keys are
 
-while plain and first <= last do
-	local to, charge, fits, head, values = first, 1, true, #out + 1, {}
+local simple = plain
+while simple and first <= last do
+	local to, charge, fits, head, values = first, 1, true, #out + 1, nil
 	repeat
 		local arg, k = ARGV[to], byte(ARGV[1], numbers + to)
 		local flags, n = read('<BB', arg)
 		local raw, limits = raws[k], sub(arg, 3 + 10 * n)
 		if flags < SIMPLE or raw and (byte(raw) ~= VERSION or byte(raw, 10) ~= n or sub(raw, 11 + 32 * n) ~= limits) then
-			plain = nil
+			simple = false
 			break
 		end
 		--include part
-		local size, dddd = 4 * n + 3, n > 1 and string.rep('dddd', n)
+		local size, dddd, value = 4 * n + 3, n > 1 and string.rep('dddd', n), nil
 		if fits then
 			f[2], f[3], f[size + 1] = full, n, limits
-			values[k] = write(dddd and '<BdB' .. dddd .. 'c0' or '<BdBddddc0', unpack(f, 1, size + 1))
+			value = write(dddd and '<BdB' .. dddd .. 'c0' or '<BdBddddc0', unpack(f, 1, size + 1))
 		end
-		local more = flags == SIMPLE
-		if not more and not fits and charge == 1 then
-			-- Once more without the costs, for the reply.
-			for i = #out, head, -1 do
-				out[i] = nil
+		local again = flags > SIMPLE and not fits and charge == 1
+		if again then -- without the costs, for the reply
+			to, charge = first, 0
+		elseif to == first and flags > SIMPLE then -- all of one key
+			f[2], f[3] = fits and ALLOWED or REFUSED, now
+			out[head] = write(dddd and '<Bd' .. dddd or '<Bddddd', unpack(f, 2, size))
+			if fits then
+				raws[k], changed[k] = value, true
 			end
-			to, charge, more = first, 0, true
+			to = to + 1
 		else
+			values = values or {}
+			values[k] = value
+			out[head] = fits and ALLOWED or REFUSED
 			out[head + 1 + to - first] = write(dddd and '<' .. dddd or '<dddd', unpack(f, 4, size))
 			to = to + 1
 		end
-	until not more
-	if not plain then
+	until flags > SIMPLE and not again
+	if not simple then -- undo what there is of this take, and leave it
+		for i = #out, head, -1 do
+			out[i] = nil
+		end
 		break
 	end
-	out[head] = write('<Bd', fits and ALLOWED or REFUSED, now)
-	if fits then
-		for k, value in pairs(values) do
+	if values then
+		out[head] = write('<Bd', fits and ALLOWED or REFUSED, now)
+		for k, value in pairs(fits and values or {}) do
 			raws[k], changed[k] = value, true
 		end
 	end
