@@ -151,7 +151,7 @@ func (t *Take) normalize() error {
 			return fmt.Errorf("take.demands[%d].%w", i, err)
 		}
 		for j := range i {
-			if t.Demands[j].Key == d.Key {
+			if o := &t.Demands[j].Key; o.Limit == d.Key.Limit && *o == d.Key { // limits mostly differ
 				return fieldError(fmt.Sprintf("take.demands[%d].key", i), d.Key, fmt.Sprintf("names the same bucket as demands[%d]", j))
 			}
 		}

@@ -34,7 +34,7 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 		consumed, remaining, resets []int64
 	)
 	err = s.withWindows(limits, func() (bool, int64, error) {
-		err := s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		err := s.call(ctx, &now, func(ctx context.Context, conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, s.sql.adjust,
 				s.given(), s.patience,
 				keys.namespaces, keys.entities, keys.resources, keys.names,
@@ -42,7 +42,6 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 				rules, costs,
 			).Scan(&now, &isLost, &latest, &consumed, &remaining, &resets)
 		})
-		s.saw(now)
 		return isLost, latest, err
 	})
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		return err
 	}
 	args, _ := keyArgsOf(keys, func(k *sluice.Key) *sluice.Key { return k })
-	err := s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := s.call(ctx, nil, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, s.sql.forget, s.given(), s.patience, args.namespaces, args.entities, args.resources, args.names)
 		return err
 	})

@@ -6,12 +6,12 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// batch is some takes as the arguments of one call: the buckets, each once and
-// in order, the limits, each once, and the demands, which refer to both by
-// their numbers. Numbers start at 1, as in SQL.
+// batch is the requests of one call. For takes it has them as arguments: the
+// buckets, each once and in order, the limits, each once, and the demands,
+// which refer to both by their numbers. Numbers start at 1, as in SQL.
 type batch struct {
 	requests []*request
-	hashes   []uint64 // of their buckets
+	hashes   []uint64 // of what is under way with them
 
 	keys   keyArgs
 	limits limitArgs
@@ -30,15 +30,18 @@ func (b *batch) clear() {
 	b.requests, b.hashes = b.requests[:0], b.hashes[:0]
 }
 
-// add adds a take, unless there is no room or it has to be in another call:
+// add adds a request, unless there is no room or it has to be in another call:
 // one that goes to another function, or has the id of one that is here, whose
 // outcome it is to see.
 func (b *batch) add(r *request) bool {
 	if n := len(b.requests); n > 0 {
-		if b.requests[0].plain != r.plain || n >= maxTakes || len(b.hashes)+len(r.hashes) > maxDemands {
+		if b.requests[0].kind != r.kind || n >= maxTakes || len(b.hashes)+len(r.hashes) > maxDemands {
 			return false
 		}
-		if r.take.ID != "" && slices.ContainsFunc(b.requests, func(o *request) bool { return o.take.ID == r.take.ID }) {
+		if r.bounds != nil || b.requests[0].bounds != nil { // which go with one lease alone
+			return false
+		}
+		if r.id != "" && slices.ContainsFunc(b.requests, func(o *request) bool { return o.id == r.id }) {
 			return false
 		}
 	}
@@ -47,14 +50,14 @@ func (b *batch) add(r *request) bool {
 	return true
 }
 
-// depart marks the buckets as under way.
+// depart marks what is under way.
 func (b *batch) depart(busy map[uint64]int) {
 	for _, h := range b.hashes {
 		busy[h]++
 	}
 }
 
-// number fills in the arguments.
+// number fills in the arguments of takes.
 func (b *batch) number() {
 	b.keys.clear()
 	b.limits.clear()

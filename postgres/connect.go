@@ -37,6 +37,10 @@ func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, e
 		params["statement_timeout"] = milliseconds(c.serverTimeout())
 		params["idle_in_transaction_session_timeout"] = milliseconds(c.Timeout)
 		params["default_transaction_isolation"] = "read committed"
+		params["lock_timeout"] = milliseconds(c.patience()) // these as in ready_v1
+		params["plan_cache_mode"] = "force_generic_plan"
+		params["enable_seqscan"] = "off"
+		params["jit"] = "off"
 	}
 	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
 		return !hungUp(conn.PgConn().Conn()), nil

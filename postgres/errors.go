@@ -13,30 +13,33 @@ import (
 type outcome int
 
 const (
-	undone  outcome = iota // nothing has happened, and trying again would not help
-	again                  // nothing has happened, but it may the next time
-	unknown                // it may have happened
+	done      outcome = iota
+	undone            // nothing has happened, and trying again would not help
+	again             // nothing has happened, but it may the next time
+	elsewhere         // nothing has happened, but it may over another connection
+	unknown           // it may have happened
 )
-
-// retryable are the codes of errors after which the same call can succeed.
-var retryable = map[string]bool{
-	"SL001": true, // lost a race to create a row: again_v1
-	"40001": true, // serialization failure
-	"40P01": true, // deadlock
-}
 
 // judge tells what became of a call that was sent, or was about to be.
 func judge(err error) outcome {
+	if err == nil {
+		return done
+	}
 	if pgconn.SafeToRetry(err) {
 		return again // nothing was sent
 	}
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) || pg.SeverityUnlocalized != "ERROR" {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pg.SeverityUnlocalized != "ERROR" {
 		return unknown // no answer, or the connection ended with one
 	}
 	// The server answers with an error after it has undone the call.
-	if retryable[pg.Code] {
+	switch pg.Code {
+	case "SL001", // lost a race to create a row: again_v1
+		"40001", // serialization failure
+		"40P01": // deadlock
 		return again
+	case "25006": // read-only: the primary is another server now
+		return elsewhere
 	}
 	return undone
 }

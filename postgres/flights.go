@@ -1,14 +1,16 @@
 package postgres
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
-// flights send takes to the database in batches: while a bucket is in one that
-// is under way, further takes of it wait for the next. That is what keeps a
-// bucket that everybody wants from costing a commit for every token, and this
+// flights send requests to the database in batches: while a bucket is in one
+// that is under way, further takes of it wait for the next. That is what keeps
+// a bucket that everybody wants from costing a commit for every token, and this
 // process from queuing at locks in the database. Takes of other buckets do not
 // wait, as long as there are not too many flights.
 type flights struct {
@@ -18,19 +20,25 @@ type flights struct {
 	queue   []*request          // in order of arrival
 	busy    map[uint64]int      // hashes of buckets under way, with how many takes
 	waiting map[uint64]struct{} // of buckets that an earlier take in the queue wants
-	flying  int
+	rest    []*request          // those of the queue that stay in it
+	flying  int                 // flights
+	aloft   int                 // requests in them
 	idle    []*batch
 	landed  sync.Cond
 	closing bool
 }
 
 const (
-	// maxFlights is how many batches can be under way at once. A third and a
-	// fourth leave only if there are enough for them, because large batches
-	// are cheaper; two leave as soon as they can, because that is faster.
+	// maxFlights is how many batches can be under way at once.
 	maxFlights = 4
-	fewFlights = 2
-	crowd      = 16
+
+	// Large batches are cheaper, so while more than a few takes are under way,
+	// the next flight leaves only if there is a crowd for it; otherwise they
+	// wait for one to land. With few takes, there is nothing to save.
+	crowd = 16
+	few   = 4
+
+	longestLinger = 200 * time.Microsecond
 
 	// More in a batch would keep its buckets locked for too long.
 	maxTakes   = 256
@@ -46,7 +54,27 @@ func newFlights(fly func(*batch)) *flights {
 	return f
 }
 
-// submit has r answered.
+// do has r answered, or answers itself if ctx ends before.
+func (f *flights) do(ctx context.Context, r *request) error {
+	if err := f.submit(r); err != nil {
+		return err
+	}
+	select {
+	case <-r.answered:
+		return nil
+	case <-ctx.Done():
+	}
+	if f.withdraw(r) {
+		return ctx.Err()
+	}
+	select {
+	case <-r.answered: // just in time
+		return nil
+	default:
+		return errUnknown(ctx.Err())
+	}
+}
+
 func (f *flights) submit(r *request) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +82,7 @@ func (f *flights) submit(r *request) error {
 		return errClosed
 	}
 	f.queue = append(f.queue, r)
-	if f.mayDepart() && !slices.ContainsFunc(r.hashes, f.isBusy) {
+	if f.flying < maxFlights && f.worthwhile(len(f.queue)) && !slices.ContainsFunc(r.hashes, f.isBusy) {
 		f.flying++
 		go f.run()
 	}
@@ -68,10 +96,9 @@ func (f *flights) resubmit(r *request) {
 	f.queue = append(f.queue, r) // a flight is about to land, which takes it along
 }
 
-// mayDepart reports whether one more flight is worth while.
-func (f *flights) mayDepart() bool {
-	return f.flying < fewFlights || f.flying < maxFlights && len(f.queue) >= crowd
-}
+// worthwhile reports whether a flight with n takes is better than waiting for
+// another one to land.
+func (f *flights) worthwhile(n int) bool { return f.aloft <= few || n >= crowd }
 
 func (f *flights) isBusy(hash uint64) bool { return f.busy[hash] > 0 }
 
@@ -90,16 +117,31 @@ func (f *flights) withdraw(r *request) bool {
 // run sends one batch after the other until there is none to send.
 func (f *flights) run() {
 	for b := f.board(nil); b != nil; b = f.board(b) {
+		departed := time.Now()
 		f.fly(b)
-		// Those just answered often come back at once. They are about to run;
-		// if they go first, they are on the next flight and not the one after.
-		runtime.Gosched()
+		f.linger(len(b.requests), time.Since(departed))
+	}
+}
+
+// linger lets those who have just been answered come back, as callers often do
+// at once: then they are on the next flight and not the one after. It is only
+// for a fraction of the time that a flight takes.
+func (f *flights) linger(answered int, took time.Duration) {
+	runtime.Gosched() // they are about to run
+	if answered <= few {
+		return
+	}
+	f.mu.Lock()
+	back := len(f.queue) >= answered
+	f.mu.Unlock()
+	if !back {
+		time.Sleep(min(took/8, longestLinger))
 	}
 }
 
 // board ends the flight of b, if any, and fills the next batch: with all that
 // are of one kind and want no bucket that is under way or that somebody wants
-// who came earlier and has to wait. It is nil if there is none.
+// who came earlier and has to wait. It is nil if there is none, or not enough.
 func (f *flights) board(b *batch) *batch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +149,8 @@ func (f *flights) board(b *batch) *batch {
 		f.land(b)
 	}
 	b = f.idle[len(f.idle)-1]
-	rest, another := f.queue[:0], false
+	f.rest = f.rest[:0]
+	another := false
 	for _, r := range f.queue {
 		wait := slices.ContainsFunc(r.hashes, f.mustWait)
 		if !wait && b.add(r) {
@@ -117,19 +160,22 @@ func (f *flights) board(b *batch) *batch {
 		for _, h := range r.hashes {
 			f.waiting[h] = struct{}{}
 		}
-		rest = append(rest, r)
+		f.rest = append(f.rest, r)
 	}
-	clear(f.queue[len(rest):])
-	f.queue = rest
 	clear(f.waiting)
-	if len(b.requests) == 0 {
+	n := len(b.requests)
+	if n == 0 || !f.worthwhile(n) {
+		b.clear()
 		f.flying--
 		f.landed.Broadcast()
 		return nil
 	}
+	f.queue, f.rest = f.rest, f.queue
+	clear(f.rest)
 	f.idle = f.idle[:len(f.idle)-1]
+	f.aloft += n
 	b.depart(f.busy)
-	if another && f.mayDepart() {
+	if another && f.flying < maxFlights && f.worthwhile(len(f.queue)) {
 		f.flying++
 		go f.run()
 	}
@@ -142,6 +188,7 @@ func (f *flights) mustWait(hash uint64) bool {
 }
 
 func (f *flights) land(b *batch) {
+	f.aloft -= len(b.requests)
 	for _, h := range b.hashes {
 		if f.busy[h]--; f.busy[h] == 0 {
 			delete(f.busy, h)

@@ -54,7 +54,7 @@ func (s *Store) flyGeneral(b *batch) {
 		fits, helds                          []bool
 		consumed, remaining, retries, resets []int64
 	)
-	err := s.call(s.stop, func(ctx context.Context, conn *pgx.Conn) error {
+	err := s.call(s.stop, &now, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.sql.take,
 			s.given(), s.patience, b.glance(&s.marks),
 			k.namespaces, k.entities, k.resources, k.names,
@@ -67,7 +67,6 @@ func (s *Store) flyGeneral(b *batch) {
 		b.fail(err)
 		return
 	}
-	s.saw(now)
 	demand := 0
 	for t, r := range b.requests {
 		first := demand
@@ -109,7 +108,7 @@ func (s *Store) takeAgain(r *request, hint int64) {
 		r.answer(errUnavailable(errDrift))
 		return
 	}
-	s.flights.resubmit(r)
+	s.takes.resubmit(r)
 }
 
 func (a *generalArgs) add(r *request) {

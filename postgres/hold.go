@@ -37,7 +37,7 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 		spents = append(spents, int64(q.Spent))
 	}
 	err = s.withWindows(limits, func() (bool, int64, error) {
-		err := s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		err := s.call(ctx, &now, func(ctx context.Context, conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, s.sql.grant,
 				s.given(), s.patience,
 				keys.namespaces, keys.entities, keys.resources, keys.names,
@@ -45,7 +45,6 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 				places, rules, nodes, seqs, leasts, mosts, ttls, previousNodes, previousSeqs, spents,
 			).Scan(&now, &isLost, &latest, &granted, &remaining, &ends, &times, &retries, &recalled, &helds)
 		})
-		s.saw(now)
 		return isLost, latest, err
 	})
 	if err != nil {
@@ -82,7 +81,7 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 		r := &returns[i]
 		nodes, seqs, spents = append(nodes, int64(r.ID.Node)), append(seqs, int64(r.ID.Seq)), append(spents, int64(r.Spent))
 	}
-	err := s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := s.call(ctx, nil, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, s.sql.giveBack,
 			s.given(), s.patience, keys.namespaces, keys.entities, keys.resources, keys.names, places, nodes, seqs, spents)
 		return err

@@ -28,7 +28,7 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	var page sluice.Page
 	for more := true; more; {
 		var rows []row
-		err := s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		err := s.call(ctx, nil, func(ctx context.Context, conn *pgx.Conn) error {
 			rows, err = s.query(ctx, conn, &q, after)
 			return err
 		})

@@ -22,10 +22,10 @@ import (
 //go:embed sql/*.sql
 var migrations embed.FS
 
-// compatible is the oldest schema version whose functions this program calls
-// that the newest migration still has. Nodes older than what the database
-// says here must not use it.
-const compatible = 1
+// oldest is the version that a node has to know at least, to use a schema that
+// this program has migrated. It is raised by a migration that drops what older
+// nodes call.
+const oldest = 1
 
 type migration struct {
 	version int
@@ -61,8 +61,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 		return err
 	}
 	newest := all[len(all)-1].version
-	if have, oldest, err := schemaVersion(ctx, conn, schema); err != nil || have >= newest {
-		return errors.Join(err, checkVersion(schema, newest, have, oldest))
+	if have, least, err := schemaVersion(ctx, conn, schema); err != nil || have >= newest {
+		return errors.Join(err, checkVersion(schema, newest, have, least))
 	}
 	// One transaction: either all is done or nothing is, and the lock ends
 	// with it, also through a pooler.
@@ -74,12 +74,12 @@ func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('sluice migrates ' || $1, 0))", schema); err != nil {
 		return err
 	}
-	have, oldest, err := schemaVersion(ctx, tx.Conn(), schema)
+	have, least, err := schemaVersion(ctx, tx.Conn(), schema)
 	if err != nil {
 		return err
 	}
 	if have >= newest { // somebody else was faster
-		return checkVersion(schema, newest, have, oldest)
+		return checkVersion(schema, newest, have, least)
 	}
 	if have == 0 {
 		if err := createSchema(ctx, tx, schema); err != nil {
@@ -91,7 +91,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 			return fmt.Errorf("migration %s: %w", m.name, located(err, m.sql))
 		}
 		if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s.migration (version, name, oldest) VALUES ($1, $2, $3)", schema),
-			m.version, m.name, compatible); err != nil {
+			m.version, m.name, oldest); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 
 func createSchema(ctx context.Context, tx pgx.Tx, schema string) error {
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema).Scan(&exists); err != nil {
 		return err
 	}
 	if !exists {
@@ -111,31 +111,33 @@ func createSchema(ctx context.Context, tx pgx.Tx, schema string) error {
 	_, err := tx.Exec(ctx, fmt.Sprintf(`CREATE TABLE %s.migration (
 		version int PRIMARY KEY,
 		name    text NOT NULL,
-		oldest  int NOT NULL, -- the oldest version of Sluice's schema whose nodes may still be used
+		oldest  int NOT NULL, -- what a node has to know at least
 		applied timestamptz NOT NULL DEFAULT now()
 	)`, schema))
 	return err
 }
 
-// schemaVersion is the version of the schema, 0 for none, and the oldest that
-// it is still compatible with.
-func schemaVersion(ctx context.Context, conn *pgx.Conn, schema string) (version, oldest int, err error) {
+// schemaVersion is the version of the schema, 0 for none, and the least that a
+// node has to know.
+func schemaVersion(ctx context.Context, conn *pgx.Conn, schema string) (version, least int, err error) {
+	// Not to_regclass, which may remember that there was none a moment ago.
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", schema+".migration").Scan(&exists); err != nil || !exists {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration')", schema).
+		Scan(&exists); err != nil || !exists {
 		return 0, 0, err
 	}
-	err = conn.QueryRow(ctx, fmt.Sprintf("SELECT version, oldest FROM %s.migration ORDER BY version DESC LIMIT 1", schema)).Scan(&version, &oldest)
+	err = conn.QueryRow(ctx, fmt.Sprintf("SELECT version, oldest FROM %s.migration ORDER BY version DESC LIMIT 1", schema)).Scan(&version, &least)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, 0, fmt.Errorf("table %s.migration is empty: a migration was undone by hand; drop the schema to start anew", schema)
 	}
-	return version, oldest, err
+	return version, least, err
 }
 
 // checkVersion refuses a schema that is too new for this program.
-func checkVersion(schema string, newest, have, oldest int) error {
-	if have > newest && newest < oldest {
+func checkVersion(schema string, newest, have, least int) error {
+	if newest < least {
 		return fmt.Errorf("schema %s has version %d, which needs a Sluice that knows version %d at least; this one knows %d: use a newer Sluice, or another schema",
-			schema, have, oldest, newest)
+			schema, have, least, newest)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (s *Store) flyPlain(b *batch) {
 		verdicts        []int16
 		used, rems, ats []int64
 	)
-	err := s.call(s.stop, func(ctx context.Context, conn *pgx.Conn) error {
+	err := s.call(s.stop, &now, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.sql.takePlain,
 			s.given(), s.patience, b.glance(&s.marks),
 			k.namespaces, k.entities, k.resources, k.names, rules,
@@ -55,7 +55,6 @@ func (s *Store) flyPlain(b *batch) {
 		b.fail(err)
 		return
 	}
-	s.saw(now)
 	demand := 0
 	for t, r := range b.requests {
 		first := demand
@@ -108,8 +107,8 @@ func (s *Store) takeOtherWay(r *request) {
 	for _, h := range r.hashes {
 		s.marks.setUneven(h, now)
 	}
-	r.plain = false
-	s.flights.resubmit(r)
+	r.kind = generalTake
+	s.takes.resubmit(r)
 }
 
 func duration(micros int64) time.Duration {

@@ -19,20 +19,8 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	if err != nil {
 		return err
 	}
-	if err := s.flights.submit(r); err != nil {
+	if err := s.takes.do(ctx, r); err != nil {
 		return err
-	}
-	select {
-	case <-r.answered:
-	case <-ctx.Done():
-		if s.flights.withdraw(r) {
-			return ctx.Err()
-		}
-		select {
-		case <-r.answered: // just in time
-		default:
-			return errUnknown(ctx.Err())
-		}
 	}
 	if err := r.deliver(t, d); err != nil {
 		return err
@@ -43,16 +31,31 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	return nil
 }
 
-// request is a take on its way. It has its own copy of everything, because a
-// caller that gives up may reuse what it passed while the take is under way.
+// kind is which function of the database a request is for.
+type kind uint8
+
+const (
+	generalTake kind = iota
+	plainTake
+	settlement
+)
+
+// request is a take or a settlement on its way. It has its own copy of
+// everything, because a caller that gives up may reuse what it passed while
+// the request is under way.
 type request struct {
-	take   sluice.Take
-	plain  bool // take_plain_v1 can decide it
-	specs  []*bucket.Spec
-	keys   []rowKey
-	hashes []uint64 // of the keys
-	hint   int64    // a time whose calendar windows are needed
+	kind   kind
+	id     string   // of the take or lease, if it has one
+	hashes []uint64 // of what only one flight at a time should touch
 	tries  int
+
+	take  sluice.Take
+	specs []*bucket.Spec
+	keys  []rowKey
+	hint  int64 // a time whose calendar windows are needed
+
+	settle sluice.Settlement
+	bounds []int64 // calendar windows of the lease's limits
 
 	answered chan struct{} // holds one when there is an answer
 
@@ -69,11 +72,11 @@ func (s *Store) newRequest(t *sluice.Take) (*request, error) {
 	results := slices.Grow(r.decision.Results[:0], len(demands))[:len(demands)]
 	clear(results)
 	*r = request{
-		take: *t, specs: r.specs[:0], keys: r.keys[:0], hashes: r.hashes[:0], answered: r.answered,
+		id: t.ID, take: *t, specs: r.specs[:0], keys: r.keys[:0], hashes: r.hashes[:0], answered: r.answered,
 		decision: sluice.Decision{ID: t.ID, Source: sluice.FromStore, Results: results},
 	}
 	r.take.Demands = demands
-	r.plain = t.ID == "" && !t.Peek && !t.UpTo && t.Within == 0
+	plain := t.ID == "" && !t.Peek && !t.UpTo && t.Within == 0
 	now := time.Now().Unix()
 	for i := range demands {
 		d := &demands[i]
@@ -85,9 +88,12 @@ func (s *Store) newRequest(t *sluice.Take) (*request, error) {
 		k := rowKeyOf(&d.Key)
 		hash := s.marks.hash(&k)
 		r.specs, r.keys, r.hashes = append(r.specs, spec), append(r.keys, k), append(r.hashes, hash)
-		r.plain = r.plain && !d.Shadow && !d.CountRefused && d.Limit.Calendar == sluice.NoCalendar &&
+		plain = plain && !d.Shadow && !d.CountRefused && d.Limit.Calendar == sluice.NoCalendar &&
 			(d.Limit.Algorithm == sluice.TokenBucket || d.Limit.Algorithm == sluice.FixedWindow) &&
 			!s.marks.isUneven(hash, now)
+	}
+	if plain {
+		r.kind = plainTake
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,16 +16,45 @@ const (
 	settled = iota
 	leaseClosed
 	noSuchLimit
-	fixedCost
+	unchangeable
 	_
 	settleLost
 )
 
-// lease is what settle_v1 answers.
-type lease struct {
-	now, latest                  int64
-	status                       int16
-	culprit                      *string
+// Settle changes or closes a lease. Settlements go together in batches, as
+// takes do: what takes a bucket that everybody wants must be able to return to
+// it as fast.
+func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	r := requests.Get().(*request)
+	*r = request{
+		kind: settlement, id: st.ID, settle: *st, answered: r.answered,
+		take: r.take, specs: r.specs, keys: r.keys, hashes: r.hashes[:0], // to be used again
+	}
+	r.settle.Costs = slices.Clone(st.Costs)
+	if err := s.settlements.do(ctx, r); err != nil {
+		return err
+	}
+	defer requests.Put(r)
+	if r.err != nil {
+		return r.err
+	}
+	results := append(d.Results[:0], r.decision.Results...)
+	*d = r.decision
+	d.Results = results
+	d.Conclude()
+	return nil
+}
+
+// leases is what settle_v1 answers.
+type leases struct {
+	now                          int64
+	statuses                     []int16
+	culprits                     []string
+	times                        []int64
+	counts                       []int32
 	namespaces, entities         []string
 	resources, names             []string
 	algorithms, calendars, flags []int16
@@ -35,106 +65,111 @@ type lease struct {
 	freed                        []bool
 }
 
-// Settle changes or closes a lease.
-func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
+// flySettlements has a batch of leases settled.
+func (s *Store) flySettlements(b *batch) {
 	var (
-		a      lease
-		limits []string
-		costs  []int64
-		bounds []int64
+		a            leases
+		ids, limits  []string
+		actions      []int16
+		keeps, costs []int64
+		counts       []int32
+		bounds       []int64
 	)
-	for _, c := range st.Costs {
-		limits, costs = append(limits, text(c.Limit)), append(costs, int64(c.Cost))
-	}
-	for try := 0; ; try++ {
-		err := s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, s.sql.settle,
-				s.given(), s.patience, text(st.ID), int16(st.Action), st.Keep.Microseconds(), limits, costs, bounds,
-			).Scan(&a.now, &a.status, &a.culprit, &a.latest,
-				&a.namespaces, &a.entities, &a.resources, &a.names,
-				&a.algorithms, &a.amounts, &a.periods, &a.bursts, &a.calendars, &a.zones, &a.asked, &a.flags,
-				&a.consumed, &a.remaining, &a.resets, &a.freed)
-		})
-		if err != nil {
-			return err
+	for _, r := range b.requests {
+		st := &r.settle
+		ids, actions = append(ids, text(st.ID)), append(actions, int16(st.Action))
+		keeps, counts = append(keeps, st.Keep.Microseconds()), append(counts, int32(len(st.Costs)))
+		for _, c := range st.Costs {
+			limits, costs = append(limits, text(c.Limit)), append(costs, int64(c.Cost))
 		}
-		s.saw(a.now)
-		switch a.status {
+		bounds = r.bounds // one that has any is alone
+	}
+	err := s.call(s.stop, &a.now, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.sql.settle,
+			s.given(), s.patience, ids, actions, keeps, counts, limits, costs, bounds,
+		).Scan(&a.now, &a.statuses, &a.culprits, &a.times, &a.counts,
+			&a.namespaces, &a.entities, &a.resources, &a.names,
+			&a.algorithms, &a.amounts, &a.periods, &a.bursts, &a.calendars, &a.zones, &a.asked, &a.flags,
+			&a.consumed, &a.remaining, &a.resets, &a.freed)
+	})
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	last := 0
+	for i, r := range b.requests {
+		first := last
+		last += int(a.counts[i])
+		switch a.statuses[i] {
+		case settled:
+			s.answerSettled(r, &a, i, first, last)
 		case leaseClosed:
-			return fmt.Errorf("lease %q: %w", st.ID, sluice.ErrLeaseClosed)
+			r.answer(fmt.Errorf("lease %q: %w", r.id, sluice.ErrLeaseClosed))
 		case noSuchLimit:
-			return &sluice.FieldError{Field: "lease.costs", Value: untext(*a.culprit), Reason: "the lease has no limit of this name"}
-		case fixedCost:
-			return &sluice.FieldError{Field: "lease.costs", Value: untext(*a.culprit), Reason: "a place in flight cannot be adjusted, only freed"}
+			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "the lease has no limit of this name"})
+		case unchangeable:
+			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "a place in flight cannot be adjusted, only freed"})
 		case settleLost:
-			if try == maxTries {
-				return errUnavailable(errDrift)
-			}
-			if bounds, err = s.leaseWindows(&a); err != nil {
-				return err
-			}
-			continue
+			s.settleAgain(r, &a, i, first, last)
 		}
-		s.settle(st, &a, d)
-		return nil
 	}
 }
 
-// settle fills in the decision.
-func (s *Store) settle(st *sluice.Settlement, a *lease, d *sluice.Decision) {
-	demands := make([]sluice.Demand, len(a.names))
-	results := d.Results[:0]
-	for i := range demands {
-		demands[i] = a.demand(i)
-		results = append(results, sluice.Result{
+// answerSettled fills in the decision from the demands first to last.
+func (s *Store) answerSettled(r *request, a *leases, i, first, last int) {
+	d := &r.decision
+	*d = sluice.Decision{Allowed: true, ID: r.id, Source: sluice.FromStore, Time: time.UnixMicro(a.times[i])}
+	for n := first; n < last; n++ {
+		demand := a.demand(n)
+		d.Demands = append(d.Demands, demand)
+		d.Results = append(d.Results, sluice.Result{
 			Fits:       true,
-			Consumed:   sluice.Tokens(a.consumed[i]),
-			Remaining:  sluice.Tokens(a.remaining[i]),
-			ResetAfter: duration(a.resets[i]),
+			Consumed:   sluice.Tokens(a.consumed[n]),
+			Remaining:  sluice.Tokens(a.remaining[n]),
+			ResetAfter: duration(a.resets[n]),
 		})
-		s.marks.setTight(s.marks.hashOf(&demands[i].Key), a.remaining[i] <= 0)
-		if a.freed[i] {
-			s.watch.made(demands[i].Key)
+		s.marks.setTight(s.marks.hashOf(&demand.Key), a.remaining[n] <= 0)
+		if a.freed[n] {
+			s.watch.made(demand.Key)
 		}
 	}
-	*d = sluice.Decision{
-		Allowed: true, ID: st.ID, Source: sluice.FromStore, Time: time.UnixMicro(a.latest), Demands: demands, Results: results,
-	}
-	d.Conclude()
+	r.answer(nil)
 }
 
-// demand is a bucket of the lease, with the limit it has now.
-func (a *lease) demand(i int) sluice.Demand {
-	k := rowKey{a.namespaces[i], a.entities[i], a.resources[i], a.names[i]}
-	d := sluice.Demand{Key: k.key(), Limit: a.limit(i), Cost: sluice.Tokens(a.asked[i])}
-	setFlags(&d, a.flags[i])
-	return d
-}
-
-func (a *lease) limit(i int) sluice.Limit {
-	return limitOf(a.algorithms[i], a.amounts[i], a.periods[i], a.bursts[i], a.calendars[i], a.zones[i])
-}
-
-// leaseWindows are the calendar windows of the lease's limits, around the
+// settleAgain sends r with the calendar windows of its limits, around the
 // database's time.
-func (s *Store) leaseWindows(a *lease) ([]int64, error) {
-	bounds := make([]int64, windowNumbers*len(a.names))
-	for i := range a.names {
-		l := a.limit(i)
+func (s *Store) settleAgain(r *request, a *leases, i, first, last int) {
+	if r.tries++; r.tries > maxTries {
+		r.answer(errUnavailable(errDrift))
+		return
+	}
+	r.bounds = make([]int64, windowNumbers*(last-first))
+	for n := first; n < last; n++ {
+		l := a.limit(n)
 		if l.Calendar == sluice.NoCalendar {
 			continue
 		}
 		spec, err := s.specs.compile(&l)
 		if err != nil {
-			return nil, err
+			r.answer(err)
+			return
 		}
-		w := windows(spec, a.now, a.latest)
-		copy(bounds[windowNumbers*i:], w[:])
+		w := windows(spec, a.now, a.times[i])
+		copy(r.bounds[windowNumbers*(n-first):], w[:])
 	}
-	return bounds, nil
+	s.settlements.resubmit(r)
+}
+
+// demand is a bucket of a lease, with the limit it has now.
+func (a *leases) demand(n int) sluice.Demand {
+	k := rowKey{a.namespaces[n], a.entities[n], a.resources[n], a.names[n]}
+	d := sluice.Demand{Key: k.key(), Limit: a.limit(n), Cost: sluice.Tokens(a.asked[n])}
+	setFlags(&d, a.flags[n])
+	return d
+}
+
+func (a *leases) limit(n int) sluice.Limit {
+	return limitOf(a.algorithms[n], a.amounts[n], a.periods[n], a.bursts[n], a.calendars[n], a.zones[n])
 }
 
 func limitOf(algorithm int16, amount, period, burst int64, calendar int16, zone string) sluice.Limit {

@@ -24,11 +24,14 @@ type Store struct {
 	sql    statements
 	specs  specs
 	marks  marks
-	offset atomic.Int64 // the server's clock less this one's, in microseconds
+	clock  clock
 
-	flights  *flights
-	patience string // how long to wait for a bucket's lock
-	watch    watch
+	takes       *flights
+	settlements *flights
+	patience    *string // how long to wait for a bucket's lock, if the session does not know
+	watch       watch
+	decided     atomic.Int64
+	batches     atomic.Int64
 
 	closed  atomic.Bool
 	stop    context.Context // ends with the store
@@ -48,13 +51,17 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, sql: newStatements(config.Schema), patience: milliseconds(config.patience())}
+	s := &Store{config: config, sql: newStatements(config.Schema)}
 	s.marks.seed = maphash.MakeSeed()
-	s.flights = newFlights(s.fly)
+	s.takes, s.settlements = newFlights(s.flyTakes), newFlights(s.flySettlements)
 	s.watch.init()
 	s.stop, s.cancel = context.WithCancel(context.Background())
 	if s.pool, s.pooled, err = connect(ctx, &config); err != nil {
 		return nil, err
+	}
+	if s.pooled {
+		patience := milliseconds(config.patience())
+		s.patience = &patience
 	}
 	if config.Clock == nil { // stores with different clocks must not sweep each other's buckets
 		s.stopped.Go(s.sweepRegularly)
@@ -63,9 +70,11 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
-// fly has a batch of takes decided.
-func (s *Store) fly(b *batch) {
-	if b.requests[0].plain {
+// flyTakes has a batch of takes decided.
+func (s *Store) flyTakes(b *batch) {
+	s.decided.Add(int64(len(b.requests)))
+	s.batches.Add(1)
+	if b.requests[0].kind == plainTake {
 		s.flyPlain(b)
 	} else {
 		s.flyGeneral(b)
@@ -77,7 +86,8 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	s.flights.close()
+	s.takes.close()
+	s.settlements.close()
 	s.cancel()
 	s.stopped.Wait()
 	s.pool.Close()
@@ -109,7 +119,7 @@ func newStatements(schema string) statements {
 		forget:    call("forget_v1", 6),
 		grant:     call("grant_v1", 23),
 		giveBack:  call("give_back_v1", 10),
-		settle:    call("settle_v1", 8),
+		settle:    call("settle_v1", 9),
 		sweep:     call("sweep_v1", 3),
 	}
 }
@@ -120,8 +130,9 @@ const (
 )
 
 // call runs one function of the database. It runs it again only as long as it
-// is certain that it has not happened.
-func (s *Store) call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
+// is certain that it has not happened. now is where the function leaves the
+// time that it was there, if it does.
+func (s *Store) call(ctx context.Context, now *int64, run func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	var err error
@@ -134,14 +145,21 @@ func (s *Store) call(ctx context.Context, run func(context.Context, *pgx.Conn) e
 		}
 		var conn *pgxpool.Conn
 		if conn, err = s.pool.Acquire(ctx); err != nil {
-			continue
+			continue // nothing was sent
 		}
+		asked := time.Now()
 		err = run(ctx, conn.Conn())
-		conn.Release()
-		if err == nil {
-			return nil
+		verdict := judge(err)
+		if verdict == elsewhere {
+			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
 		}
-		switch judge(err) {
+		conn.Release()
+		switch verdict {
+		case done:
+			if now != nil && s.config.Clock == nil {
+				s.clock.saw(*now, asked, s.config.Log)
+			}
+			return nil
 		case undone:
 			return errUnavailable(err)
 		case unknown:
@@ -154,8 +172,8 @@ func (s *Store) call(ctx context.Context, run func(context.Context, *pgx.Conn) e
 // pause waits before the next attempt, longer each time, and reports whether
 // there is time for one.
 func pause(ctx context.Context, attempt int) bool {
-	longest := firstPause << attempt
-	timer := time.NewTimer(longest/2 + rand.N(longest/2))
+	longest := firstPause << (attempt - 1)
+	timer := time.NewTimer(rand.N(longest))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -182,17 +200,28 @@ func (s *Store) given() *int64 {
 	return &now
 }
 
-// reckon is the server's time as far as this process can tell.
+// reckon is the database's time as far as this process can tell.
 func (s *Store) reckon() int64 {
 	if s.config.Clock != nil {
 		return s.config.Clock().UnixMicro()
 	}
-	return time.Now().UnixMicro() + s.offset.Load()
+	return s.clock.now()
 }
 
-// saw compares the server's time with this process's.
-func (s *Store) saw(now int64) {
-	if s.config.Clock == nil {
-		s.offset.Store(now - time.Now().UnixMicro())
+// Stats are counts since Open.
+type Stats struct {
+	Takes        int64 // that were decided
+	Batches      int64 // in which they went to the database
+	ClockBack    int64 // times the database's clock was set back
+	ClockForward int64 // times it was set forward
+}
+
+// Stats tells what the store has done and noticed.
+func (s *Store) Stats() Stats {
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
+	return Stats{
+		Takes: s.decided.Load(), Batches: s.batches.Load(),
+		ClockBack: s.clock.back, ClockForward: s.clock.forward,
 	}
 }

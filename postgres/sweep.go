@@ -27,7 +27,7 @@ func (s *Store) sweepRegularly() {
 			return
 		case <-time.After(wait):
 		}
-		if _, err := s.sweep(s.stop, sweepEvery); err != nil && s.stop.Err() == nil {
+		if _, err := s.sweep(s.stop, sweepEvery); err != nil && !s.closed.Load() {
 			s.config.Log.Warn("postgres store: expired buckets could not be swept", "error", err)
 		}
 	}
@@ -37,7 +37,7 @@ func (s *Store) sweepRegularly() {
 type swept struct{ looked, buckets, receipts int }
 
 func (s *Store) sweep(ctx context.Context, pause time.Duration) (n swept, err error) {
-	err = s.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.call(ctx, nil, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.sql.sweep, s.given(), sweepMost, pause).Scan(&n.looked, &n.buckets, &n.receipts)
 	})
 	return n, err

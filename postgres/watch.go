@@ -213,11 +213,11 @@ func (s *Store) notifyOthers() {
 		roomy := s.watch.roomy
 		s.watch.roomy = map[sluice.Key]struct{}{}
 		s.watch.mu.Unlock()
-		err := s.call(s.stop, func(ctx context.Context, conn *pgx.Conn) error {
+		err := s.call(s.stop, nil, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, "SELECT pg_notify($1, n) FROM unnest($2::text[]) n", s.channel(), notices(roomy))
 			return err
 		})
-		if err != nil && s.stop.Err() == nil {
+		if err != nil && !s.closed.Load() {
 			s.config.Log.Warn("postgres store: others could not be notified of room; they look again by themselves", "error", err)
 		}
 	}

@@ -14,13 +14,15 @@ import (
 const (
 	asAsked = iota
 	undo
-	trim
 )
 
 // Settle changes or closes a lease.
 func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
 	if err := s.ready(ctx); err != nil {
 		return err
+	}
+	if s.cluster {
+		return s.settleInCluster(ctx, st, d)
 	}
 	reply, err := s.settle(ctx, &request{keys: []string{receiptKey(st.ID)}}, st, asAsked)
 	if err != nil {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -83,5 +82,3 @@ func (s *Store) ready(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
-
-var errStandalone = errors.New("is not part of a cluster: use redis:// instead of redis+cluster://")

@@ -15,10 +15,17 @@ const (
 	optionRefuse
 )
 
-// Take decides t in one call.
+// optionsAt is where in the first argument of a take its options are.
+const optionsAt = 9
+
+// Take decides t in one call, unless it is over several slots of a cluster or
+// has an id there.
 func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
 	if err := s.ready(ctx); err != nil {
 		return err
+	}
+	if s.cluster && (t.ID != "" && !t.Peek || !oneRecord(t.Demands)) {
+		return s.takeInCluster(ctx, t, d)
 	}
 	for i := range t.Demands {
 		if t.Demands[i].Limit.Calendar != sluice.NoCalendar {
@@ -26,6 +33,15 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 		}
 	}
 	return s.take(ctx, t, d, 0)
+}
+
+func oneRecord(demands []sluice.Demand) bool {
+	for i := 1; i < len(demands); i++ {
+		if !sameRecord(&demands[0].Key, &demands[i].Key) {
+			return false
+		}
+	}
+	return true
 }
 
 // take decides t with calendar windows around now.

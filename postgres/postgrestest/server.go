@@ -245,4 +245,3 @@ func freePort() (int, error) {
 }
 
 var _ io.Closer = (*Server)(nil)
-

@@ -11,20 +11,31 @@
 -- If somebody else has inserted a bucket or a receipt since it was looked for,
 -- the call is undone by an error that says so, and the caller asks again.
 
+-- ready_v1 makes the settings that these functions rely on, for the transaction.
+-- Sessions that are the caller's own have made them for good and give no
+-- patience, which is how many milliseconds to wait for a lock.
+--
+-- Plans are made once, when tables may be empty, and must stay right when they
+-- are not: no sequential scans, and nothing that pays only for large queries.
+CREATE FUNCTION sluice.ready_v1(patience text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF patience IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', patience, true), set_config('plan_cache_mode', 'force_generic_plan', true),
+            set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
+    END IF;
+END $$;
+
 -- load_v1 locks buckets, which must be given in order, and answers them as
--- they are in the table: NULL for those that are not. tids says where. No lock
--- is waited for longer than patience.
+-- they are in the table: NULL for those that are not. tids says where.
 CREATE FUNCTION sluice.load_v1(
-    patience text, locking boolean, namespaces text[], entities text[], resources text[], names text[],
+    locking boolean, namespaces text[], entities text[], resources text[], names text[],
     OUT ws sluice.working_v1[], OUT tids tid[]
 )
-LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
-AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     -- The lateral query makes this a loop over the keys, in their order.
     IF locking THEN
-        PERFORM set_config('lock_timeout', patience, true);
         SELECT array_agg(b.w), array_agg(b.ctid) INTO ws, tids
         FROM unnest(namespaces, entities, resources, names) k (namespace, entity, resource, limit_name)
         LEFT JOIN LATERAL (
@@ -140,9 +151,7 @@ $$;
 CREATE FUNCTION sluice.save_v1(
     namespaces text[], entities text[], resources text[], names text[], ws sluice.working_v1[], tids tid[]
 ) RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
-AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     fresh boolean := false;
     known boolean := false;

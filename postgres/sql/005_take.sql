@@ -44,10 +44,11 @@ DECLARE
     writes   boolean; -- of any
     lost     boolean; -- in the calendar
 BEGIN
+    PERFORM sluice.ready_v1(patience);
     <<passes>>
     FOR pass IN CASE WHEN glance THEN 0 ELSE 1 END .. 1 LOOP
         SELECT l.ws, l.tids INTO ws, tids
-        FROM sluice.load_v1(patience, pass = 1, namespaces, entities, resources, names) l;
+        FROM sluice.load_v1(pass = 1, namespaces, entities, resources, names) l;
         now := sluice.clock_v1(given);
         ws := sluice.open_v1(ws, now);
         models := sluice.models_v1(algorithms, amounts, periods, bursts, calendars, zones, bounds, now);

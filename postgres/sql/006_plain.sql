@@ -22,19 +22,15 @@ CREATE FUNCTION sluice.take_plain_v1(
     sizes int[], places int[], costs bigint[],
     OUT now bigint, OUT verdicts smallint[], OUT used bigint[], OUT rems bigint[], OUT ats bigint[]
 )
-LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
-AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     rates   bigint[]; -- of each limit, in lowest terms
     pers    bigint[];
+    caps    bigint[];
     tids    tid[];    -- of each bucket
     plain   boolean[];
-    caps    bigint[];
     uses    bigint[];
     olds    bigint[]; -- uses before the takes
-    anew    boolean[];
-    ends    bigint[]; -- when it will be full, at the latest
     rate    bigint;
     per     bigint;
     elapsed bigint;
@@ -44,21 +40,23 @@ DECLARE
     first   int;
     last    int;
     verdict smallint;
-    count   int;
-    added   int := 0;
-    written int := 0;
+    added   int;
+    wanted  int;
 BEGIN
+    IF patience IS NOT NULL THEN
+        PERFORM sluice.ready_v1(patience);
+    END IF;
     FOR i IN 1 .. cardinality(algorithms) LOOP
         n := CASE WHEN algorithms[i] = 0 THEN gcd(amounts[i], periods[i]) ELSE 1 END;
         rates[i] := amounts[i] / n;
         pers[i] := periods[i] / n;
+        caps[i] := CASE WHEN bursts[i] = 0 THEN amounts[i] ELSE bursts[i] END;
     END LOOP;
 
     <<passes>>
     FOR pass IN CASE WHEN glance THEN 0 ELSE 1 END .. 1 LOOP
         -- The lateral queries make this a loop over the keys, in their order.
         IF pass = 1 THEN
-            PERFORM set_config('lock_timeout', patience, true);
             SELECT array_agg(b.ctid), array_agg(coalesce(b.used, 0)), array_agg(coalesce(b.rem, 0)),
                 array_agg(coalesce(b.at, 0)), array_agg(b.plain IS NOT false)
             INTO tids, uses, rems, ats, plain
@@ -119,8 +117,6 @@ BEGIN
                 ats[i] := CASE WHEN algorithms[r] = 0 THEN now ELSE now - sluice.floor_mod_v1(now, per) END;
             END IF;
             uses[i] := n;
-            anew[i] := n = 0;
-            caps[i] := CASE WHEN bursts[r] = 0 THEN amounts[r] ELSE bursts[r] END;
         END LOOP;
         olds := uses;
 
@@ -135,12 +131,17 @@ BEGIN
                 IF NOT plain[p] THEN
                     verdict := 6;
                     EXIT;
-                ELSIF uses[p] + costs[d] > caps[p] THEN
+                ELSIF uses[p] + costs[d] > caps[rules[p]] THEN
                     verdict := 0;
                 END IF;
             END LOOP;
             CONTINUE passes WHEN verdict = 1 AND pass = 0;
             verdicts[t] := verdict;
+            IF verdict = 1 AND first = last THEN -- most of them
+                used[last] := uses[p] + costs[last];
+                uses[p] := used[last];
+                CONTINUE;
+            END IF;
             FOR d IN first .. last LOOP
                 p := places[d];
                 IF verdict = 1 THEN
@@ -152,47 +153,43 @@ BEGIN
         EXIT WHEN pass = 0; -- nothing to write
     END LOOP;
 
-    FOR i IN 1 .. cardinality(names) LOOP
-        ends[i] := 0;
-        CONTINUE WHEN uses[i] = olds[i];
-        IF tids[i] IS NULL THEN
-            added := added + 1;
-        ELSE
-            written := written + 1;
-        END IF;
-        r := rules[i];
-        per := pers[r];
-        IF algorithms[r] <> 0 THEN
-            ends[i] := ats[i] + per;
-        ELSIF uses[i] / rates[r] < sluice.forever_v1() / per THEN
-            ends[i] := ats[i] + (uses[i] / rates[r] + 1) * per;
-        ELSE
-            ends[i] := ats[i] + sluice.forever_v1();
-        END IF;
-    END LOOP;
-    IF added > 0 THEN
+    IF uses = olds THEN
+        RETURN;
+    END IF;
+    IF array_position(tids, NULL) IS NOT NULL THEN
+        SELECT count(*) INTO wanted FROM unnest(tids, uses, olds) k (tid, used, old) WHERE k.tid IS NULL AND k.used <> k.old;
         INSERT INTO sluice.bucket (
             namespace, entity, resource, limit_name, algorithm, amount, period, burst, calendar, zone,
             used, rem, at, consumed, expires
         )
         SELECT k.namespace, k.entity, k.resource, k.limit_name,
             algorithms[k.rule], amounts[k.rule], periods[k.rule], bursts[k.rule], 0, '',
-            k.used, k.rem, k.at, k.used, k.expires
-        FROM unnest(namespaces, entities, resources, names, rules, tids, uses, rems, ats, ends) WITH ORDINALITY
-            k (namespace, entity, resource, limit_name, rule, tid, used, rem, at, expires, i)
-        WHERE k.tid IS NULL AND k.expires > 0
+            k.used, k.rem, k.at, k.used, sluice.full_v1(algorithms[k.rule], rates[k.rule], pers[k.rule], k.used, k.at)
+        FROM unnest(namespaces, entities, resources, names, rules, tids, uses, olds, rems, ats) WITH ORDINALITY
+            k (namespace, entity, resource, limit_name, rule, tid, used, old, rem, at, i)
+        WHERE k.tid IS NULL AND k.used <> k.old
         ORDER BY k.i
         ON CONFLICT DO NOTHING;
-        GET DIAGNOSTICS count = ROW_COUNT;
-        IF count < added THEN
+        GET DIAGNOSTICS added = ROW_COUNT;
+        IF added < wanted THEN
             PERFORM sluice.again_v1();
         END IF;
     END IF;
-    IF written > 0 THEN
-        UPDATE sluice.bucket b SET
-            used = k.used, rem = k.rem, at = k.at, expires = k.expires,
-            consumed = CASE WHEN k.anew THEN k.used ELSE least(b.consumed + k.used - k.old, 9007199254740991) END
-        FROM unnest(tids, uses, olds, rems, ats, ends, anew) k (tid, used, old, rem, at, expires, anew)
-        WHERE k.expires > 0 AND b.ctid = k.tid;
-    END IF;
+    UPDATE sluice.bucket b SET
+        used = k.used, rem = k.rem, at = k.at,
+        consumed = CASE WHEN k.old = 0 THEN k.used ELSE least(b.consumed + k.used - k.old, 9007199254740991) END,
+        expires = sluice.full_v1(algorithms[k.rule], rates[k.rule], pers[k.rule], k.used, k.at)
+    FROM unnest(tids, uses, olds, rems, ats, rules) k (tid, used, old, rem, at, rule)
+    WHERE k.used <> k.old AND b.ctid = k.tid;
 END $$;
+
+-- full_v1 is when a bucket will be full, at the latest: the end of a window, or
+-- when all that is used is repaid.
+CREATE FUNCTION sluice.full_v1(algorithm smallint, rate bigint, per bigint, used bigint, at bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT at + CASE
+        WHEN algorithm <> 0 THEN per
+        WHEN used / rate < 4503599627370496 / per THEN (used / rate + 1) * per
+        ELSE 4503599627370496
+    END
+$$;

@@ -18,8 +18,9 @@ DECLARE
     models sluice.working_v1[];
     w      sluice.working_v1;
 BEGIN
+    PERFORM sluice.ready_v1(patience);
     SELECT l.ws, l.tids INTO ws, tids
-    FROM sluice.load_v1(patience, true, namespaces, entities, resources, names) l;
+    FROM sluice.load_v1(true, namespaces, entities, resources, names) l;
     now := sluice.clock_v1(given);
     ws := sluice.open_v1(ws, now);
     models := sluice.models_v1(algorithms, amounts, periods, bursts, calendars, zones, bounds, now);
@@ -58,8 +59,9 @@ DECLARE
     tids tid[];
     w    sluice.working_v1;
 BEGIN
+    PERFORM sluice.ready_v1(patience);
     SELECT l.ws, l.tids INTO ws, tids
-    FROM sluice.load_v1(patience, true, namespaces, entities, resources, names) l;
+    FROM sluice.load_v1(true, namespaces, entities, resources, names) l;
     ws := sluice.open_v1(ws, sluice.clock_v1(given));
     FOR i IN 1 .. cardinality(names) LOOP
         CONTINUE WHEN tids[i] IS NULL;

@@ -22,8 +22,9 @@ DECLARE
     least_ bigint;
     n      bigint;
 BEGIN
+    PERFORM sluice.ready_v1(patience);
     SELECT l.ws, l.tids INTO ws, tids
-    FROM sluice.load_v1(patience, true, namespaces, entities, resources, names) l;
+    FROM sluice.load_v1(true, namespaces, entities, resources, names) l;
     now := sluice.clock_v1(given);
     ws := sluice.open_v1(ws, now);
     models := sluice.models_v1(algorithms, amounts, periods, bursts, calendars, zones, bounds, now);
@@ -88,8 +89,9 @@ DECLARE
     tids tid[];
     w    sluice.working_v1;
 BEGIN
+    PERFORM sluice.ready_v1(patience);
     SELECT l.ws, l.tids INTO ws, tids
-    FROM sluice.load_v1(patience, true, namespaces, entities, resources, names) l;
+    FROM sluice.load_v1(true, namespaces, entities, resources, names) l;
     ws := sluice.open_v1(ws, sluice.clock_v1(given));
     FOR i IN 1 .. cardinality(places) LOOP
         w := ws[places[i]];

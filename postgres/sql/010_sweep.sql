@@ -6,7 +6,7 @@ CREATE FUNCTION sluice.sweep_v1(
     OUT looked int, OUT buckets int, OUT receipts int
 )
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 DECLARE
     now  bigint := sluice.clock_v1(given);

@@ -4,10 +4,10 @@
 -- Arguments are costs, '<d' and the limit's name; or the windows of a calendar
 -- limit, with a cost of -1, '<ddddd' and the limit.
 --
--- UNDO and TRIM are for takes over several slots. UNDO releases the part that
--- was taken in this slot, lease or not, because another slot has refused; what
--- counts even if refused stays. TRIM cuts the costs to life.
-local UNDO, TRIM = 1, 2
+-- UNDO is for takes over several slots: it releases the part that was taken in
+-- this slot, lease or not, because another slot has refused; what counts even
+-- if refused is consumed.
+local UNDO = 1
 
 -- number is that of a key, which is read if the call has not named it.
 local function number(key)
@@ -37,7 +37,7 @@ end
 
 -- costs fills in what the lease is to cost in each bucket. If it cannot, it
 -- answers a status and a number.
-local function costs(all, action, life, how)
+local function costs(all, action, how)
 	for i = 2, #ARGV do
 		local cost, known = read('<d', ARGV[i]), false
 		for _, e in ipairs(all) do
@@ -61,9 +61,9 @@ local function costs(all, action, life, how)
 		end
 	end
 	for _, e in ipairs(all) do
-		if how == TRIM then
-			e.new = min(e.cost, life)
-		elseif action == RELEASE and not (how == UNDO and has(e.demand.flags, COUNTREFUSED)) then
+		if how == UNDO and has(e.demand.flags, COUNTREFUSED) and byte(e.demand.limit) ~= CONCURRENCY then
+			e.new, e.first = e.demand.cost, e.demand.cost
+		elseif action == RELEASE then
 			e.new = 0
 		end
 	end
@@ -101,7 +101,7 @@ local function settle()
 	local all = charges(parts)
 	local again = r.ended ~= OPEN
 	if not again then
-		local status, detail = costs(all, action, life, how)
+		local status, detail = costs(all, action, how)
 		if status then
 			return answer(status, now, detail)
 		end
