@@ -1,0 +1,201 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluice-go/sluice"
+)
+
+// directory says where in a cluster a take with an id has its parts. It is
+// kept in the id's own slot, where any node finds it, and written before the
+// take. A part is a receipt in the slot of its record, of which nobody knows
+// but the directory: its name is random, so that one attempt never touches
+// what another has taken.
+type directory struct {
+	Version int
+	Status  string
+	Attempt string // names the parts
+	Print   []byte // of the take
+	Parts   []part
+}
+
+const (
+	pending = "pending" // somebody is taking part by part
+	taken   = "taken"
+	undone  = "released"
+)
+
+// part is what a take wants of one record.
+type part struct {
+	Record  []byte
+	Demands []partDemand
+}
+
+// partDemand is what a settlement has to know before it begins.
+type partDemand struct {
+	Number      int // in the take
+	Limit       []byte
+	Cost        int64
+	Concurrency bool `json:",omitempty"`
+}
+
+// newDirectory is one for a take that is done as t.
+func newDirectory(asked, t *sluice.Take, groups [][]int) *directory {
+	dir := &directory{Version: version, Status: pending, Attempt: newAttempt(), Print: fingerprint(asked)}
+	for _, which := range groups {
+		p := part{Record: []byte(recordKey(&t.Demands[which[0]].Key))}
+		for _, i := range which {
+			d := &t.Demands[i]
+			p.Demands = append(p.Demands, partDemand{
+				Number: i, Limit: []byte(d.Key.Limit), Cost: int64(d.Charge()),
+				Concurrency: d.Limit.Algorithm == sluice.Concurrency,
+			})
+		}
+		dir.Parts = append(dir.Parts, p)
+	}
+	return dir
+}
+
+func newAttempt() string {
+	var b [16]byte
+	rand.Read(b[:]) //nolint:errcheck // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (dir *directory) encode() string {
+	b, err := json.Marshal(dir)
+	if err != nil {
+		panic(err) // there is nothing in it that cannot be written
+	}
+	return string(b)
+}
+
+func (dir *directory) receipt(i int) string { return partKey(string(dir.Parts[i].Record), dir.Attempt) }
+
+// swap replaces a directory, if it is still the one that was read; an empty
+// one stands for none. The script is the whole of what a directory needs.
+const swap = `
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then
+	return 0
+end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1`
+
+// swapDirectory reports whether it did.
+func (s *Store) swapDirectory(ctx context.Context, id, from string, to *directory, life time.Duration) (bool, error) {
+	key := receiptKey(id)
+	var done bool
+	err := s.trying(ctx, func(ctx context.Context) error {
+		ms := fmt.Sprint(max(life.Milliseconds(), 1))
+		n, err := s.client.Do(ctx, s.client.B().Eval().Script(swap).Numkeys(1).Key(key).Arg(from, to.encode(), ms).Build()).AsInt64()
+		done = n == 1
+		return err
+	})
+	return done, err
+}
+
+// readDirectory answers nil if there is none, and the text to swap it by.
+func (s *Store) readDirectory(ctx context.Context, id string) (dir *directory, text string, err error) {
+	err = s.trying(ctx, func(ctx context.Context) error {
+		var err error
+		text, err = s.client.Do(ctx, s.client.B().Get().Key(receiptKey(id)).Build()).ToString()
+		if rueidis.IsRedisNil(err) {
+			text, err = "", nil
+		}
+		return err
+	})
+	if err != nil || text == "" {
+		return nil, "", err
+	}
+	dir = &directory{}
+	if err := json.Unmarshal([]byte(text), dir); err != nil || dir.Version != version || len(dir.Parts) == 0 {
+		return nil, "", fmt.Errorf("redis: lease %q: %w %d", clip(id), ErrVersion, dir.Version)
+	}
+	return dir, text, nil
+}
+
+// usedBy reports whether dir stands for something that was taken and not
+// released, so that its id cannot be used for another take.
+func (s *Store) usedBy(ctx context.Context, dir *directory) (bool, error) {
+	if dir.Status != taken {
+		return dir.Status == pending, nil
+	}
+	if len(dir.Parts) > 1 && s.config.Now == nil {
+		return true, nil
+	}
+	// Of a single part nobody notes how it ended: the receipt knows.
+	var raw string
+	err := s.trying(ctx, func(ctx context.Context) error {
+		var err error
+		raw, err = s.client.Do(ctx, s.client.B().Get().Key(dir.receipt(0)).Build()).ToString()
+		if rueidis.IsRedisNil(err) {
+			raw, err = "", nil
+		}
+		return err
+	})
+	const ended, expires = 2, 19 // their places in a receipt
+	if err != nil || len(raw) < expires+8 || raw[ended] == byte(sluice.Release) {
+		return false, err
+	}
+	return s.config.Now == nil || readNumber(raw[expires:]) > s.config.Now().UnixMicro(), nil
+}
+
+// begin has an id stand for the parts of dir. If it stands for the same take
+// already, that one's directory is the answer, and it is not ours.
+func (s *Store) begin(ctx context.Context, id string, dir *directory, life time.Duration) (*directory, bool, error) {
+	for range maxBegins {
+		old, text, err := s.readDirectory(ctx, id)
+		if err != nil {
+			return nil, false, err
+		}
+		if old != nil {
+			same, used := string(old.Print) == string(dir.Print), old.Status != undone
+			// A directory does not expire by the time of tests.
+			if used && (!same || s.config.Now != nil && len(old.Parts) > 1) {
+				if used, err = s.usedBy(ctx, old); err != nil {
+					return nil, false, err
+				}
+			}
+			switch {
+			case used && !same:
+				return nil, false, sluice.ErrRequestMismatch
+			case used && old.Status == pending:
+				return nil, false, errUnderWay
+			case used:
+				return old, false, nil
+			}
+		}
+		done, err := s.swapDirectory(ctx, id, text, dir, life)
+		if done || err != nil {
+			return dir, true, err
+		}
+	}
+	return nil, false, errUnderWay
+}
+
+// maxBegins is how often others may come first.
+const maxBegins = 5
+
+var errUnderWay = fmt.Errorf("redis: %w: a take with this id is under way", sluice.ErrUnavailable)
+
+// trying does something that may be done twice, like call does.
+func (s *Store) trying(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		err := do(ctx)
+		if err == nil {
+			return nil
+		}
+		if o := judge(err); o != notYet || !pause(ctx, attempt) {
+			return failure(err, o)
+		}
+	}
+}
