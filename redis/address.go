@@ -18,7 +18,7 @@ import (
 func parseAddress(address string, config *tls.Config) (o rueidis.ClientOption, cluster bool, err error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
-		return o, false, fmt.Errorf("%q has no scheme: must be like redis://host:6379", clip(address))
+		return o, false, errors.New("it has no scheme: must be like redis://host:6379") // not quoted: it may have a password
 	}
 	secure, port := false, "6379"
 	switch scheme {
