@@ -27,15 +27,14 @@ func (s *Store) hashSubject(k *sluice.Key) uint64 {
 	return h
 }
 
-// hashLimit is the place of one limit of a subject: the lower bits, which say
-// where in the index it is looked for, are the subject's, so that its limits
-// are next to each other; the upper ones, which tell them apart, the limit's.
+// hashLimit is the place of one limit of a subject. It is hashed as well as
+// the rest, since callers may choose the names of limits, too.
 func (s *Store) hashLimit(subject uint64, k *sluice.Key) (shard, place uint32) {
 	h := subject
 	if k.Limit != "" {
 		h = mix(h, maphash.String(s.seed, k.Limit), 3)
 	}
-	return uint32(subject >> (64 - shardBits)), uint32(h)>>offsetBits<<offsetBits | uint32(subject)&offsetMask
+	return uint32(subject >> (64 - shardBits)), uint32(h)
 }
 
 // mix makes one hash of two. Both are seeded, so nobody outside can choose

@@ -1,0 +1,39 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluice-go/sluice"
+)
+
+// TestNobodyChoosesWhereKeysMeet: whichever part of the key is varied, the
+// places are spread, so that no choice of names makes look-ups slow.
+func TestNobodyChoosesWhereKeysMeet(t *testing.T) {
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for part, key := range map[string]func(i int) sluice.Key{
+		"namespace": func(i int) sluice.Key { return sluice.Key{Namespace: fmt.Sprint(i)} },
+		"entity":    func(i int) sluice.Key { return sluice.Key{Entity: fmt.Sprint(i)} },
+		"resource":  func(i int) sluice.Key { return sluice.Key{Entity: "e", Resource: fmt.Sprint(i)} },
+		"limit":     func(i int) sluice.Key { return sluice.Key{Entity: "e", Resource: "r", Limit: fmt.Sprint(i)} },
+		"sequence":  func(i int) sluice.Key { return sluice.Key{Entity: string(rune(i))} },
+	} {
+		const keys, places = 1 << 14, 1 << 10
+		var count [places]int
+		for i := range keys {
+			k := key(i)
+			_, place := s.hash(&k)
+			count[place%places]++
+		}
+		// 16 a place on average; 60 is eleven standard deviations away.
+		for place, n := range count {
+			if n > 60 {
+				t.Errorf("%s: %d of %d keys meet in place %d of %d", part, n, keys, place, places)
+			}
+		}
+	}
+}
