@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 )
 
 // flights send requests to the database in batches: while a bucket is in one
@@ -35,10 +34,8 @@ const (
 	// Large batches are cheaper, so while more than a few takes are under way,
 	// the next flight leaves only if there is a crowd for it; otherwise they
 	// wait for one to land. With few takes, there is nothing to save.
-	crowd = 16
+	crowd = 32
 	few   = 4
-
-	longestLinger = 200 * time.Microsecond
 
 	// More in a batch would keep its buckets locked for too long.
 	maxTakes   = 256
@@ -117,25 +114,23 @@ func (f *flights) withdraw(r *request) bool {
 // run sends one batch after the other until there is none to send.
 func (f *flights) run() {
 	for b := f.board(nil); b != nil; b = f.board(b) {
-		departed := time.Now()
 		f.fly(b)
-		f.linger(len(b.requests), time.Since(departed))
+		f.linger(len(b.requests))
 	}
 }
 
 // linger lets those who have just been answered come back, as callers often do
-// at once: then they are on the next flight and not the one after. It is only
-// for a fraction of the time that a flight takes.
-func (f *flights) linger(answered int, took time.Duration) {
-	runtime.Gosched() // they are about to run
-	if answered <= few {
-		return
-	}
-	f.mu.Lock()
-	back := len(f.queue) >= answered
-	f.mu.Unlock()
-	if !back {
-		time.Sleep(min(took/8, longestLinger))
+// at once: then they are on the next flight and not the one after. They are
+// about to run; who does something else first is not waited for.
+func (f *flights) linger(answered int) {
+	for range 4 {
+		runtime.Gosched()
+		f.mu.Lock()
+		back := len(f.queue) >= answered
+		f.mu.Unlock()
+		if back {
+			return
+		}
 	}
 }
 

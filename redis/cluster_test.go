@@ -45,6 +45,7 @@ func TestClusterConformance(t *testing.T) {
 	}
 	t.Run("leases across slots", func(t *testing.T) { leasesAcrossSlots(t, cluster) })
 	t.Run("one id, many callers", func(t *testing.T) { oneIDManyCallers(t, cluster) })
+	t.Run("gone in between", func(t *testing.T) { goneInBetween(t, cluster) })
 	t.Run("all or nothing under load", func(t *testing.T) { allOrNothingAcrossSlots(t, cluster) })
 }
 
@@ -161,6 +162,37 @@ func oneIDManyCallers(t *testing.T, cluster *redistest.Cluster) {
 	}
 	if first.Load() != ids {
 		t.Errorf("%d takes were the first of %d ids", first.Load(), ids)
+	}
+}
+
+// goneInBetween has callers give up at any moment of a take over two slots.
+// Nothing is gained: each bucket has lost what was allowed, and at most what
+// was unknown beside it.
+func goneInBetween(t *testing.T, cluster *redistest.Cluster) {
+	l := sluice.New(open(t, redis.Config{Address: cluster.URL()}))
+	demands := []sluice.Demand{demand("gone-a", slow), demand("gone-b", slow)}
+	allowed, unknown, nothing := int64(0), int64(0), 0
+	for i := range 120 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*10*time.Microsecond)
+		d, err := l.Take(ctx, demands...)
+		cancel()
+		switch {
+		case err == nil && d.Allowed:
+			allowed++
+		case errors.Is(err, sluice.ErrUnknown):
+			unknown++
+		case err != nil:
+			nothing++
+		default:
+			t.Errorf("refused: %+v", d)
+		}
+	}
+	t.Logf("%d allowed, %d unknown, %d without effect", allowed, unknown, nothing)
+	for _, d := range demands {
+		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
+		if int64(used) < allowed || int64(used) > allowed+unknown {
+			t.Errorf("%s: %d used, with %d allowed and %d unknown", d.Key, used, allowed, unknown)
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *Store) readDirectory(ctx context.Context, id string) (dir *directory, t
 	}
 	dir = &directory{}
 	if err := json.Unmarshal([]byte(text), dir); err != nil || dir.Version != version || len(dir.Parts) == 0 {
-		return nil, "", fmt.Errorf("redis: lease %q: %w %d", clip(id), ErrVersion, dir.Version)
+		return nil, "", fmt.Errorf("redis: lease %q: %w: %d", clip(id), ErrVersion, dir.Version)
 	}
 	return dir, text, nil
 }

@@ -14,7 +14,7 @@ import (
 
 // ErrVersion is the answer to a call that found something written by another
 // version of Sluice, which this one cannot read. Nothing has happened.
-var ErrVersion = errors.New("a bucket was written by another version of Sluice:")
+var ErrVersion = errors.New("a bucket was written by another version of Sluice")
 
 // outcome is what is known of a call that got no proper answer.
 type outcome int

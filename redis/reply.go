@@ -59,7 +59,7 @@ func statusError(s string) error {
 	number := readNumber(s[9:])
 	switch s[0] {
 	case foreign:
-		return fmt.Errorf("redis: %w %d", ErrVersion, number)
+		return fmt.Errorf("redis: %w: %d", ErrVersion, number)
 	case window:
 		return &windowError{time: number, server: readNumber(s[1:]), limit: s[answerSize:]}
 	case mismatch:

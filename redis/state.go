@@ -25,7 +25,7 @@ func readRecord(raw string) ([]stored, error) {
 		return nil, nil
 	}
 	if raw[0] != version {
-		return nil, fmt.Errorf("redis: %w %d", ErrVersion, raw[0])
+		return nil, fmt.Errorf("redis: %w: %d", ErrVersion, raw[0])
 	}
 	rest := scanner{raw[1:]}
 	rest.number() // when all are full

@@ -55,17 +55,32 @@ while simple and first <= last do
 			break
 		end
 		--include part
-		local size, dddd, value = 4 * n + 3, n > 1 and string.rep('dddd', n), nil
+		local size, dddd, whole, value = 4 * n + 3, 'dddd', '<BdBddddc0', nil
+		if n == 2 then -- the usual ones are spelled out, as making strings costs
+			dddd, whole = 'dddddddd', '<BdBddddddddc0'
+		elseif n == 3 then
+			dddd, whole = 'dddddddddddd', '<BdBddddddddddddc0'
+		elseif n > 3 then
+			dddd = string.rep('dddd', n)
+			whole = '<BdB' .. dddd .. 'c0'
+		end
 		if fits then
 			f[2], f[3], f[size + 1] = full, n, limits
-			value = write(dddd and '<BdB' .. dddd .. 'c0' or '<BdBddddc0', unpack(f, 1, size + 1))
+			value = write(whole, unpack(f, 1, size + 1))
 		end
 		local again = flags > SIMPLE and not fits and charge == 1
 		if again then -- without the costs, for the reply
 			to, charge = first, 0
 		elseif to == first and flags > SIMPLE then -- all of one key
 			f[2], f[3] = fits and ALLOWED or REFUSED, now
-			out[head] = write(dddd and '<Bd' .. dddd or '<Bddddd', unpack(f, 2, size))
+			local reply = write('<Bd' .. dddd, unpack(f, 2, size))
+			if last == 2 then -- and the only take
+				if fits then
+					call('SET', KEYS[1], value, 'PX', testing and 3600000 or floor(min(full - now, 2 ^ 52) / 1000) + 2)
+				end
+				return reply
+			end
+			out[head] = reply
 			if fits then
 				raws[k], changed[k] = value, true
 			end
@@ -73,8 +88,8 @@ while simple and first <= last do
 		else
 			values = values or {}
 			values[k] = value
-			out[head] = fits and ALLOWED or REFUSED
-			out[head + 1 + to - first] = write(dddd and '<' .. dddd or '<dddd', unpack(f, 4, size))
+			out[head] = '' -- known in the end
+			out[head + 1 + to - first] = write('<' .. dddd, unpack(f, 4, size))
 			to = to + 1
 		end
 	until flags > SIMPLE and not again

@@ -58,12 +58,12 @@ func freePort(tb testing.TB) int {
 			tb.Fatal(err)
 		}
 		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
+		l.Close() //nolint:errcheck // it only found a port
 		if port > 55000 {
 			continue
 		}
 		if bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000)); err == nil {
-			bus.Close()
+			bus.Close() //nolint:errcheck // it only found a port
 			return port
 		}
 	}
