@@ -74,10 +74,15 @@ func sameSubject(a, b *sluice.Key) bool {
 // decidePlain decides under the locks of all shards.
 func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision, now int64) bool {
 	allowed := true
+	at := 0
 	for i := range buckets {
 		b, dm := &buckets[i], &t.Demands[i]
 		sh := &s.shards[b.shard]
-		at := sh.find(&s.scopes, b.hash, &dm.Key, dm.Key.Entity)
+		// Limits that are taken together were mostly inserted together, so
+		// the next one's record is often right behind.
+		if at == 0 || b.shard != buckets[i-1].shard || !sh.behind(&at, &s.scopes, b.hash, &dm.Key) {
+			at = sh.find(&s.scopes, b.hash, &dm.Key, dm.Key.Entity)
+		}
 		if at == 0 {
 			return false
 		}

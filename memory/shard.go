@@ -96,6 +96,21 @@ func (sh *shard) find(ss *scopes, hash uint32, k *sluice.Key, entity string) int
 	}
 }
 
+// behind reports whether k's record is the one behind that at *at, and then
+// moves there.
+func (sh *shard) behind(at *int, ss *scopes, hash uint32, k *sluice.Key) bool {
+	next := *at + sh.size(*at)
+	if next >= len(sh.slab) {
+		return false
+	}
+	r := sh.at(next)
+	if r.removed() || r.hash() != hash || !sh.isEntity(next, r, k.Entity) || !ss.get(r.scope()).matches(k) {
+		return false
+	}
+	*at = next
+	return true
+}
+
 // isEntity compares a record's entity, word by word.
 func (sh *shard) isEntity(offset int, r *record, entity string) bool {
 	if r.length() != len(entity) {
