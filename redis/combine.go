@@ -17,7 +17,9 @@ import (
 // waits if nothing is under way.
 //
 // In a cluster there is a lane for each record that is in use, as one call can
-// only be about one slot. Elsewhere there are a few for all.
+// only be about one slot. Elsewhere there is one for all: the fewer calls, the
+// less the server has to do. Only if so many wait that they fill a call, it is
+// sent at once, beside the one under way.
 type combiner struct {
 	cluster bool
 	seed    maphash.Seed
@@ -26,8 +28,8 @@ type combiner struct {
 
 const (
 	laneShards = 64 // in a cluster
-	lanes      = 1  // elsewhere; enough to keep the server busy
 	maxTakes   = 64 // in one call, during which nobody else is served
+	maxCalls   = 8  // under way in a lane
 )
 
 var errBehind = fmt.Errorf("redis: %w: the calls before got no answer in time", sluice.ErrUnavailable)
@@ -38,8 +40,9 @@ type laneShard struct {
 	_     [40]byte // keeps the locks out of each other's cache lines
 }
 
-// lane is where a call is under way.
+// lane is where calls are under way.
 type lane struct {
+	calls   int
 	waiting []*ticket
 }
 
@@ -64,11 +67,10 @@ func (c *combiner) start(cluster bool) {
 
 // laneOf is the lane for takes of a record.
 func (c *combiner) laneOf(record string) (*laneShard, string) {
-	h := maphash.String(c.seed, record)
 	if c.cluster {
-		return &c.shards[h%laneShards], record
+		return &c.shards[maphash.String(c.seed, record)%laneShards], record
 	}
-	return &c.shards[h%lanes], ""
+	return &c.shards[0], ""
 }
 
 // combined calls the script for a plain take of so many demands, alone or
@@ -78,14 +80,21 @@ func (s *Store) combined(ctx context.Context, r *request, demands int) (string, 
 	sh.mu.Lock()
 	l := sh.lanes[name]
 	if l == nil { // nothing is under way
-		sh.lanes[name] = &lane{}
+		sh.lanes[name] = &lane{calls: 1}
 		sh.mu.Unlock()
 		defer s.next(sh, name)
 		return s.call(ctx, firstOfTakes(r), r)
 	}
 	t := &ticket{request: r, demands: demands, since: time.Now(), done: make(chan struct{})}
 	l.waiting = append(l.waiting, t)
+	full := len(l.waiting) >= maxTakes && l.calls < maxCalls
+	if full {
+		l.calls++
+	}
 	sh.mu.Unlock()
+	if full {
+		s.next(sh, name)
+	}
 	select {
 	case <-t.done:
 		return t.reply, t.err
@@ -114,7 +123,7 @@ func (sh *laneShard) giveUp(name string, t *ticket, err error) error {
 	return err
 }
 
-// next has those who wait in a lane served, or closes it.
+// next has those who wait in a lane served when a call has ended, or before.
 func (s *Store) next(sh *laneShard, name string) {
 	if batch := sh.batch(name, s.config.Timeout); batch != nil {
 		go func() {
@@ -126,8 +135,8 @@ func (s *Store) next(sh *laneShard, name string) {
 	}
 }
 
-// batch is what can be sent together of those who wait. If nobody does, the
-// lane is closed. Those who have waited for too long, because calls before
+// batch is what can be sent together of those who wait. If nobody does, there
+// is one call less, and the lane is closed with the last. Those who have waited for too long, because calls before
 // them got no answer, are sent away.
 func (sh *laneShard) batch(name string, patience time.Duration) []*ticket {
 	sh.mu.Lock()
@@ -139,7 +148,9 @@ func (sh *laneShard) batch(name string, patience time.Duration) []*ticket {
 		l.waiting = l.waiting[1:]
 	}
 	if len(l.waiting) == 0 {
-		delete(sh.lanes, name)
+		if l.calls--; l.calls == 0 {
+			delete(sh.lanes, name)
+		}
 		return nil
 	}
 	n, keys := 0, 0

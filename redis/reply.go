@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,7 +32,7 @@ const (
 	stateSize  = 32
 )
 
-var errReply = errors.New("redis: the script's answer makes no sense")
+var errReply = fmt.Errorf("redis: %w: the script's answer makes no sense", sluice.ErrUnknown)
 
 // replySize is how long the reply to a take of n demands is that s starts
 // with, or 0 if it makes no sense.
