@@ -37,6 +37,13 @@ func (f *faulty) travel() (lost bool) {
 	return lost
 }
 
+// crash lets nothing get out any more.
+func (f *faulty) crash() {
+	f.mu.Lock()
+	f.loss = 1
+	f.mu.Unlock()
+}
+
 func (f *faulty) call(do func() error) error {
 	if f.travel() {
 		return fmt.Errorf("lost on the way there: %w", sluice.ErrUnavailable)
@@ -102,7 +109,7 @@ func abuse(t *testing.T, limit sluice.Limit, loss float64) {
 				history.Events = append(history.Events, events...)
 				mu.Unlock()
 				if r.IntN(3) == 0 {
-					inner.loss = 1 // crash: nothing gets out any more
+					inner.crash()
 				}
 				node.Close()
 			}

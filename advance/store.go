@@ -29,9 +29,10 @@ const (
 	returnAfter    = 5 * time.Second  // of idleness a hold goes back
 
 	// Before a hold cannot be trusted any more another is asked for, and what
-	// is left of it goes back. A bucket is looked at every second.
-	renewBefore  = 2 * time.Second
-	returnBefore = 1100 * time.Millisecond
+	// is left of it goes back. A bucket is looked at every second, unless it
+	// is just being asked for, so there are two chances to return it.
+	renewBefore  = 3 * time.Second
+	returnBefore = 2100 * time.Millisecond
 )
 
 // Store is a [sluice.Store] in front of a shared one. It is safe for
