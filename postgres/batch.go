@@ -131,7 +131,8 @@ type limitArgs struct {
 	algorithms, calendars    []int16
 	amounts, periods, bursts []int64
 	zones                    []string
-	bounds                   []int64
+	bounds                   []int64 // see bound
+	rates, pers, capacities  []int64 // see reduce
 }
 
 func (a *limitArgs) clear() {
@@ -139,6 +140,19 @@ func (a *limitArgs) clear() {
 		limits: a.limits[:0], algorithms: a.algorithms[:0], calendars: a.calendars[:0],
 		amounts: a.amounts[:0], periods: a.periods[:0], bursts: a.bursts[:0],
 		zones: a.zones[:0], bounds: a.bounds[:0],
+		rates: a.rates[:0], pers: a.pers[:0], capacities: a.capacities[:0],
+	}
+}
+
+// reduce fills in what the arithmetic of token buckets and fixed windows needs.
+func (a *limitArgs) reduce() {
+	for i := range a.limits {
+		l := &a.limits[i]
+		rate, per := int64(l.Amount), l.Period.Microseconds()
+		if l.Algorithm == sluice.TokenBucket {
+			rate, per = l.Rate()
+		}
+		a.rates, a.pers, a.capacities = append(a.rates, rate), append(a.pers, per), append(a.capacities, int64(l.Capacity()))
 	}
 }
 

@@ -198,7 +198,7 @@ func TestRestart(t *testing.T) {
 func TestContexts(t *testing.T) {
 	address := postgrestest.Database(t)
 	p := startProxy(t, address)
-	s := open(t, postgres.Config{Address: p.address, Timeout: 5 * time.Second})
+	s := open(t, postgres.Config{Address: p.address, Timeout: 2 * time.Second})
 	l := sluice.New(s)
 	take(t, s, demand("a", "10/hour", 1), true)
 

@@ -34,7 +34,7 @@ const (
 	// Large batches are cheaper, so while more than a few takes are under way,
 	// the next flight leaves only if there is a crowd for it; otherwise they
 	// wait for one to land. With few takes, there is nothing to save.
-	crowd = 32
+	crowd = 16
 	few   = 4
 
 	// More in a batch would keep its buckets locked for too long.

@@ -26,6 +26,16 @@ const (
 	levelShift         = 5 // three bits
 )
 
+// Verdicts of take_v1.
+const (
+	_ = iota // refused
+	allowed
+	refusedBefore
+	allowedBefore
+	mismatch
+	lost // in the calendar
+)
+
 // generalArgs are the arguments of take_v1 that take_plain_v1 has not.
 type generalArgs struct {
 	takeFlags, demandFlags []int16

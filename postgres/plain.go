@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,16 +11,8 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// Verdicts on takes, as the functions give them.
-const (
-	refused = iota
-	allowed
-	refusedBefore
-	allowedBefore
-	mismatch
-	lost      // in the calendar
-	undecided // by take_plain_v1
-)
+// undecided is the outcome of a take that take_plain_v1 leaves to take_v1.
+const undecided = math.MinInt64
 
 // flyPlain has a batch decided by take_plain_v1, and works out from the
 // numbers that it gives what else there is to say.
@@ -37,39 +30,47 @@ func (s *Store) flyPlain(b *batch) {
 			b.costs[i] = int64(sluice.Token)
 		}
 	}
+	sizes := b.sizes
+	if len(sizes) == len(b.places) { // one demand each
+		sizes = nil
+	}
+	b.limits.reduce()
 	var (
-		k, l            = &b.keys, &b.limits
-		now             int64
-		verdicts        []int16
-		used, rems, ats []int64
+		k, l                = &b.keys, &b.limits
+		now                 int64
+		outcomes, rems, ats []int64
 	)
 	err := s.call(s.stop, &now, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.sql.takePlain,
 			s.given(), s.patience, b.glance(&s.marks),
 			k.namespaces, k.entities, k.resources, k.names, rules,
-			l.algorithms, l.amounts, l.periods, l.bursts,
-			b.sizes, b.places, b.costs,
-		).Scan(&now, &verdicts, &used, &rems, &ats)
+			l.algorithms, l.amounts, l.periods, l.bursts, l.rates, l.pers, l.capacities,
+			sizes, b.places, b.costs,
+		).Scan(&now, &outcomes, &rems, &ats)
 	})
 	if err != nil {
 		b.fail(err)
 		return
 	}
 	demand := 0
-	for t, r := range b.requests {
+	for _, r := range b.requests {
 		first := demand
 		demand += len(r.keys)
-		if verdicts[t] == undecided {
+		if outcomes[first] == undecided {
 			s.takeOtherWay(r)
 			continue
 		}
 		d := &r.decision
-		d.Allowed = verdicts[t] == allowed
+		d.Allowed = outcomes[first] >= 0
 		at := now
 		for i, spec := range r.specs {
 			n := first + i
 			place := b.places[n] - 1
-			state := bucket.State{Used: used[n], Rem: rems[place], Time: ats[place]}
+			used := outcomes[n]
+			if !d.Allowed {
+				used = -1 - used
+			}
+			state := bucket.State{Used: used, Rem: rems[place], Time: ats[place]}
 			view := spec.View(&state, now)
 			at = max(at, view.Now)
 			result := &d.Results[i]

@@ -113,7 +113,7 @@ func newStatements(schema string) statements {
 		return fmt.Sprintf("SELECT * FROM %s.%s(%s)", schema, function, strings.Join(holders, ", "))
 	}
 	return statements{
-		takePlain: call("take_plain_v1", 15),
+		takePlain: call("take_plain_v1", 18),
 		take:      call("take_v1", 24),
 		adjust:    call("adjust_v1", 15),
 		forget:    call("forget_v1", 6),

@@ -42,7 +42,8 @@ CREATE TABLE sluice.bucket (
 -- index on anything that an update changes, let it stay in its page.
 WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE INDEX bucket_by_resource ON sluice.bucket (namespace, resource, entity, limit_name);
+-- Without limit_name, so that the planner does not take it for the primary key.
+CREATE INDEX bucket_by_resource ON sluice.bucket (namespace, resource, entity);
 
 -- One lease in a concurrency limit: bucket.Flight. A flight belongs to its
 -- bucket's row and is only touched by who has locked that.

@@ -1,89 +1,81 @@
 -- take_plain_v1 decides takes that want nothing but tokens, of token buckets
 -- and fixed windows: no request ids, leases, shadows or anything else that a
 -- take can have. It gives the answers that take_v1 would, several times
--- faster, because it works on arrays of numbers and leaves to the caller
--- whatever follows from the numbers it gives.
+-- faster, because it works on arrays of numbers, in as few statements as
+-- possible, and leaves to the caller whatever follows from the numbers it gives.
 --
--- Takes have sizes demands each; places says of each demand which bucket it
--- names, and rules of each bucket under which limit.
+-- places says of each demand which bucket it names, and rules of each bucket
+-- under which limit. Takes have sizes demands each; if it is NULL, each has one.
+-- rates and pers are the limits' amounts and periods in lowest terms, caps what
+-- they can hold.
 --
 -- With glance, the buckets are first only looked at, and locked if there is
 -- anything to write, so that refusals cost no more than reading.
 --
--- Verdicts: 0 refused, 1 allowed, 6 not decided, because a bucket was written
--- under another limit or has something held: ask take_v1.
---
--- used is of each demand's bucket, after the take; rems and ats are of each
+-- Of each demand, outcomes says what is used in its bucket after the take, if
+-- the take was allowed. If it was refused, that is -1 - outcome. The lowest
+-- number means that nothing was decided, because a bucket was written under
+-- another limit or has something held: ask take_v1. rems and ats are of each
 -- bucket.
 CREATE FUNCTION sluice.take_plain_v1(
     given bigint, patience text, glance boolean,
     namespaces text[], entities text[], resources text[], names text[], rules int[],
     algorithms smallint[], amounts bigint[], periods bigint[], bursts bigint[],
+    rates bigint[], pers bigint[], caps bigint[],
     sizes int[], places int[], costs bigint[],
-    OUT now bigint, OUT verdicts smallint[], OUT used bigint[], OUT rems bigint[], OUT ats bigint[]
+    OUT now bigint, OUT outcomes bigint[], OUT rems bigint[], OUT ats bigint[]
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    rates   bigint[]; -- of each limit, in lowest terms
-    pers    bigint[];
-    caps    bigint[];
+    undecided CONSTANT bigint := -9223372036854775808;
     tids    tid[];    -- of each bucket
     plain   boolean[];
     uses    bigint[];
     olds    bigint[]; -- uses before the takes
-    rate    bigint;
-    per     bigint;
     elapsed bigint;
     n       bigint;
     r       int;
     p       int;
     first   int;
     last    int;
-    verdict smallint;
-    added   int;
+    allowed boolean;
+    known   boolean;
     wanted  int;
+    added   int;
 BEGIN
     IF patience IS NOT NULL THEN
         PERFORM sluice.ready_v1(patience);
     END IF;
-    FOR i IN 1 .. cardinality(algorithms) LOOP
-        n := CASE WHEN algorithms[i] = 0 THEN gcd(amounts[i], periods[i]) ELSE 1 END;
-        rates[i] := amounts[i] / n;
-        pers[i] := periods[i] / n;
-        caps[i] := CASE WHEN bursts[i] = 0 THEN amounts[i] ELSE bursts[i] END;
-    END LOOP;
-
-    <<passes>>
     FOR pass IN CASE WHEN glance THEN 0 ELSE 1 END .. 1 LOOP
         -- The lateral queries make this a loop over the keys, in their order.
         IF pass = 1 THEN
             SELECT array_agg(b.ctid), array_agg(coalesce(b.used, 0)), array_agg(coalesce(b.rem, 0)),
                 array_agg(coalesce(b.at, 0)), array_agg(b.plain IS NOT false)
             INTO tids, uses, rems, ats, plain
-            FROM unnest(namespaces, entities, resources, names, rules) k (namespace, entity, resource, limit_name, rule)
+            FROM generate_series(1, cardinality(names)) i
             LEFT JOIN LATERAL (
                 SELECT b.ctid, b.used, b.rem, b.at,
-                    b.algorithm = algorithms[k.rule] AND b.amount = amounts[k.rule] AND b.period = periods[k.rule]
-                        AND b.burst = bursts[k.rule] AND b.calendar = 0
+                    b.algorithm = algorithms[rules[i]] AND b.amount = amounts[rules[i]] AND b.period = periods[rules[i]]
+                        AND b.burst = bursts[rules[i]] AND b.calendar = 0
                         AND b.holds IS NULL AND b.recall_cost = 0 AS plain
                 FROM sluice.bucket b
-                WHERE b.namespace = k.namespace AND b.entity = k.entity
-                    AND b.resource = k.resource AND b.limit_name = k.limit_name
+                WHERE b.namespace = namespaces[i] AND b.entity = entities[i]
+                    AND b.resource = resources[i] AND b.limit_name = names[i]
                 FOR NO KEY UPDATE
             ) b ON true;
         ELSE
             SELECT array_agg(b.ctid), array_agg(coalesce(b.used, 0)), array_agg(coalesce(b.rem, 0)),
                 array_agg(coalesce(b.at, 0)), array_agg(b.plain IS NOT false)
             INTO tids, uses, rems, ats, plain
-            FROM unnest(namespaces, entities, resources, names, rules) k (namespace, entity, resource, limit_name, rule)
+            FROM generate_series(1, cardinality(names)) i
             LEFT JOIN LATERAL (
                 SELECT b.ctid, b.used, b.rem, b.at,
-                    b.algorithm = algorithms[k.rule] AND b.amount = amounts[k.rule] AND b.period = periods[k.rule]
-                        AND b.burst = bursts[k.rule] AND b.calendar = 0
+                    b.algorithm = algorithms[rules[i]] AND b.amount = amounts[rules[i]] AND b.period = periods[rules[i]]
+                        AND b.burst = bursts[rules[i]] AND b.calendar = 0
                         AND b.holds IS NULL AND b.recall_cost = 0 AS plain
                 FROM sluice.bucket b
-                WHERE b.namespace = k.namespace AND b.entity = k.entity
-                    AND b.resource = k.resource AND b.limit_name = k.limit_name
+                WHERE b.namespace = namespaces[i] AND b.entity = entities[i]
+                    AND b.resource = resources[i] AND b.limit_name = names[i]
             ) b ON true;
         END IF;
         now := sluice.clock_v1(given);
@@ -91,84 +83,86 @@ BEGIN
         -- Bring each bucket to the present: Spec.View.
         FOR i IN 1 .. cardinality(names) LOOP
             r := rules[i];
-            per := pers[r];
-            n := uses[i];
-            IF n > 0 AND plain[i] THEN
-                elapsed := greatest(now - ats[i], 0);
-                IF algorithms[r] <> 0 THEN
-                    IF elapsed >= per THEN -- another window
-                        n := 0;
-                    END IF;
-                ELSE
-                    rate := rates[r];
-                    IF elapsed / per > n / rate THEN -- repaid long ago
-                        n := 0;
-                    ELSE
-                        rems[i] := elapsed % per * rate + rems[i];
-                        n := n - elapsed / per * rate - rems[i] / per;
-                        rems[i] := rems[i] % per;
-                        ats[i] := ats[i] + elapsed;
-                    END IF;
+            elapsed := greatest(now - ats[i], 0);
+            IF algorithms[r] <> 0 THEN
+                IF elapsed >= pers[r] THEN -- another window
+                    uses[i] := 0;
                 END IF;
+            ELSIF elapsed / pers[r] > uses[i] / rates[r] THEN -- repaid long ago
+                uses[i] := 0;
+            ELSE
+                n := elapsed % pers[r] * rates[r] + rems[i];
+                uses[i] := uses[i] - elapsed / pers[r] * rates[r] - n / pers[r];
+                rems[i] := n % pers[r];
+                ats[i] := ats[i] + elapsed;
             END IF;
-            IF n <= 0 THEN -- full, as good as absent
-                n := 0;
+            IF uses[i] <= 0 THEN -- full, as good as absent
+                uses[i] := 0;
                 rems[i] := 0;
-                ats[i] := CASE WHEN algorithms[r] = 0 THEN now ELSE now - sluice.floor_mod_v1(now, per) END;
+                ats[i] := CASE WHEN algorithms[r] = 0 THEN now ELSE now - sluice.floor_mod_v1(now, pers[r]) END;
             END IF;
-            uses[i] := n;
         END LOOP;
         olds := uses;
 
         -- Decide.
-        last := 0;
-        FOR t IN 1 .. cardinality(sizes) LOOP
-            first := last + 1;
-            last := last + sizes[t];
-            verdict := 1;
-            FOR d IN first .. last LOOP
+        IF sizes IS NULL THEN
+            FOR d IN 1 .. cardinality(places) LOOP
                 p := places[d];
+                n := uses[p] + costs[d];
                 IF NOT plain[p] THEN
-                    verdict := 6;
-                    EXIT;
-                ELSIF uses[p] + costs[d] > caps[rules[p]] THEN
-                    verdict := 0;
+                    outcomes[d] := undecided;
+                ELSIF n > caps[rules[p]] THEN
+                    outcomes[d] := -1 - uses[p];
+                ELSE
+                    uses[p] := n;
+                    outcomes[d] := n;
                 END IF;
             END LOOP;
-            CONTINUE passes WHEN verdict = 1 AND pass = 0;
-            verdicts[t] := verdict;
-            IF verdict = 1 AND first = last THEN -- most of them
-                used[last] := uses[p] + costs[last];
-                uses[p] := used[last];
-                CONTINUE;
-            END IF;
-            FOR d IN first .. last LOOP
-                p := places[d];
-                IF verdict = 1 THEN
-                    uses[p] := uses[p] + costs[d];
-                END IF;
-                used[d] := uses[p];
+        ELSE
+            last := 0;
+            FOR t IN 1 .. cardinality(sizes) LOOP
+                first := last + 1;
+                last := last + sizes[t];
+                allowed := true;
+                known := true;
+                FOR d IN first .. last LOOP
+                    p := places[d];
+                    allowed := allowed AND uses[p] + costs[d] <= caps[rules[p]];
+                    known := known AND plain[p];
+                END LOOP;
+                FOR d IN first .. last LOOP
+                    p := places[d];
+                    IF NOT known THEN
+                        outcomes[d] := undecided;
+                    ELSIF NOT allowed THEN
+                        outcomes[d] := -1 - uses[p];
+                    ELSE
+                        uses[p] := uses[p] + costs[d];
+                        outcomes[d] := uses[p];
+                    END IF;
+                END LOOP;
             END LOOP;
-        END LOOP;
-        EXIT WHEN pass = 0; -- nothing to write
+        END IF;
+        IF uses = olds THEN -- nothing to write
+            RETURN;
+        END IF;
     END LOOP;
 
-    IF uses = olds THEN
-        RETURN;
-    END IF;
     IF array_position(tids, NULL) IS NOT NULL THEN
-        SELECT count(*) INTO wanted FROM unnest(tids, uses, olds) k (tid, used, old) WHERE k.tid IS NULL AND k.used <> k.old;
+        SELECT count(*) INTO wanted FROM generate_series(1, cardinality(names)) i
+        WHERE tids[i] IS NULL AND uses[i] <> olds[i];
         INSERT INTO sluice.bucket (
-            namespace, entity, resource, limit_name, algorithm, amount, period, burst, calendar, zone,
+            namespace, entity, resource, limit_name,
+            algorithm, amount, period, burst, calendar, zone,
             used, rem, at, consumed, expires
         )
-        SELECT k.namespace, k.entity, k.resource, k.limit_name,
-            algorithms[k.rule], amounts[k.rule], periods[k.rule], bursts[k.rule], 0, '',
-            k.used, k.rem, k.at, k.used, sluice.full_v1(algorithms[k.rule], rates[k.rule], pers[k.rule], k.used, k.at)
-        FROM unnest(namespaces, entities, resources, names, rules, tids, uses, olds, rems, ats) WITH ORDINALITY
-            k (namespace, entity, resource, limit_name, rule, tid, used, old, rem, at, i)
-        WHERE k.tid IS NULL AND k.used <> k.old
-        ORDER BY k.i
+        SELECT namespaces[i], entities[i], resources[i], names[i],
+            algorithms[rules[i]], amounts[rules[i]], periods[rules[i]], bursts[rules[i]], 0, '',
+            uses[i], rems[i], ats[i], uses[i],
+            sluice.full_v1(algorithms[rules[i]], rates[rules[i]], pers[rules[i]], uses[i], ats[i])
+        FROM generate_series(1, cardinality(names)) i
+        WHERE tids[i] IS NULL AND uses[i] <> olds[i]
+        ORDER BY i
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS added = ROW_COUNT;
         IF added < wanted THEN
@@ -176,11 +170,11 @@ BEGIN
         END IF;
     END IF;
     UPDATE sluice.bucket b SET
-        used = k.used, rem = k.rem, at = k.at,
-        consumed = CASE WHEN k.old = 0 THEN k.used ELSE least(b.consumed + k.used - k.old, 9007199254740991) END,
-        expires = sluice.full_v1(algorithms[k.rule], rates[k.rule], pers[k.rule], k.used, k.at)
-    FROM unnest(tids, uses, olds, rems, ats, rules) k (tid, used, old, rem, at, rule)
-    WHERE k.used <> k.old AND b.ctid = k.tid;
+        used = uses[i], rem = rems[i], at = ats[i],
+        consumed = CASE WHEN olds[i] = 0 THEN uses[i] ELSE least(b.consumed + uses[i] - olds[i], 9007199254740991) END,
+        expires = sluice.full_v1(algorithms[rules[i]], rates[rules[i]], pers[rules[i]], uses[i], ats[i])
+    FROM generate_series(1, cardinality(names)) i
+    WHERE uses[i] <> olds[i] AND b.ctid = tids[i];
 END $$;
 
 -- full_v1 is when a bucket will be full, at the latest: the end of a window, or
