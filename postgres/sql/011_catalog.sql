@@ -1,0 +1,1 @@
+-- Entities, stored limits, tiers, keys, overrides, usage, audit.

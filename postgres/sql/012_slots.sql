@@ -1,0 +1,1 @@
+-- Plans, windows, slots and their executions.

@@ -1,0 +1,1 @@
+-- Stored responses of idempotent writes.

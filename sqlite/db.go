@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"time"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// busy is how long a statement waits for another process's transaction.
+const busy = 5 * time.Second
+
+// DB is a database file. It is safe for concurrent use.
+type DB struct {
+	path string
+
+	// SQLite has one writer at a time. With one connection for writing,
+	// writers of this process queue here, in order, instead of polling.
+	writing *sql.DB
+	reading *sql.DB
+}
+
+// Open opens the file at path, creates it if there is none, and migrates it
+// where needed. Close ends it.
+func Open(ctx context.Context, path string) (*DB, error) {
+	if path == "" {
+		return nil, errors.New("sqlite: path: must name a file")
+	}
+	db := &DB{path: path}
+	var err error
+	if db.writing, err = open(path, "immediate", 1); err != nil {
+		return nil, err
+	}
+	if db.reading, err = open(path, "deferred", max(4, runtime.GOMAXPROCS(0))); err != nil {
+		return nil, errors.Join(err, db.writing.Close())
+	}
+	if err := db.migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", path, err), db.Close())
+	}
+	return db, nil
+}
+
+func open(path, lock string, connections int) (*sql.DB, error) {
+	options := url.Values{"_txlock": {lock}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
+		"journal_mode(wal)",
+		"synchronous(full)", // a commit survives a loss of power
+		"foreign_keys(on)",
+	}}
+	// The path is escaped, so that no character of it is read as an option.
+	address := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode()
+	pool, err := sql.Open("sqlite", address)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
+	}
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	return pool, nil
+}
+
+// Close ends all connections.
+func (db *DB) Close() error { return errors.Join(db.reading.Close(), db.writing.Close()) }
+
+// write runs f in a transaction that holds the lock for writing from its
+// start, and commits it if f succeeds.
+func (db *DB) write(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := db.writing.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// read runs f in a transaction that sees one state of the database.
+func (db *DB) read(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := db.reading.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // there is nothing to undo
+	return f(tx)
+}
+
+// isUnique reports whether an insert met a row that is there already.
+func isUnique(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) &&
+		(e.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == lib.SQLITE_CONSTRAINT_UNIQUE)
+}

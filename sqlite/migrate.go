@@ -1,0 +1,44 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+)
+
+// The migrations are the files in sql, each once, in order of their names. A
+// released file never changes.
+//
+//go:embed sql/*.sql
+var migrations embed.FS
+
+// migrate brings the file to this program's version, if it is older. The
+// version is the number of migrations, in SQLite's own user_version.
+func (db *DB) migrate(ctx context.Context) error {
+	files, err := fs.Glob(migrations, "sql/*.sql") // in order of name
+	if err != nil {
+		return err
+	}
+	return db.write(ctx, func(tx *sql.Tx) error { // whoever else is starting waits for the lock
+		var have int
+		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+			return err
+		}
+		if have > len(files) {
+			return fmt.Errorf("the file has version %d and this Sluice knows %d: use a newer Sluice, or another file", have, len(files))
+		}
+		for _, file := range files[have:] {
+			script, err := migrations.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+				return fmt.Errorf("migration %s: %w", file, err)
+			}
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(files)))
+		return err
+	})
+}
