@@ -7,12 +7,23 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
+// A place in a shard is, from its upper end, the home of its entity and
+// resource, the home of its limit, and a tag.
+const (
+	homeBits = 17
+	tagBits  = 7
+	tagMask  = 1<<tagBits - 1
+)
+
 // hash is the shard that a key belongs to, and its place there. The limits of
 // one entity and resource share a shard, so that a take of several of them
 // needs one lock.
-func (s *Store) hash(k *sluice.Key) (shard, place uint32) {
-	return s.hashLimit(s.hashSubject(k), k)
+func (s *Store) hash(k *sluice.Key) (shard uint32, place uint64) {
+	subject := s.hashSubject(k)
+	return shardOf(subject), s.place(subject, k)
 }
+
+func shardOf(subject uint64) uint32 { return uint32(subject >> (64 - shardBits)) }
 
 // hashSubject hashes a key without its limit. Empty parts are passed over:
 // which they are shows in how the others are mixed.
@@ -27,14 +38,16 @@ func (s *Store) hashSubject(k *sluice.Key) uint64 {
 	return h
 }
 
-// hashLimit is the place of one limit of a subject. It is hashed as well as
-// the rest, since callers may choose the names of limits, too.
-func (s *Store) hashLimit(subject uint64, k *sluice.Key) (shard, place uint32) {
+// place is that of one limit of a subject. The limit is hashed as well as the
+// rest, since callers may choose the names of limits, too.
+func (s *Store) place(subject uint64, k *sluice.Key) uint64 {
 	h := subject
 	if k.Limit != "" {
 		h = mix(h, maphash.String(s.seed, k.Limit), 3)
 	}
-	return uint32(subject >> (64 - shardBits)), uint32(h)
+	const rest = homeBits + tagBits
+	home := subject >> (64 - shardBits - homeBits) & (1<<homeBits - 1)
+	return home<<rest | h&(1<<rest-1)
 }
 
 // mix makes one hash of two. Both are seeded, so nobody outside can choose

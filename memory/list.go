@@ -61,8 +61,8 @@ func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found)
 	for at := sh.next(0); at > 0; at = sh.next(at) {
 		r := sh.at(at)
 		sc := s.scopes.get(r.scope())
-		if int(r.hash()) < from || sc.namespace != q.Namespace || q.Resource != "" && sc.resource != q.Resource ||
-			q.Entity != "" && !sh.isEntity(at, r, q.Entity) {
+		if int(r.homes()) < from || sc.namespace != q.Namespace || q.Resource != "" && sc.resource != q.Resource ||
+			q.Entity != "" && !sh.isEntity(r, q.Entity) {
 			continue
 		}
 		st := sh.state(at)
@@ -70,11 +70,11 @@ func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found)
 		if v.Idle() {
 			continue
 		}
-		entity := sh.entity(at)
+		entity := sh.entity(r)
 		if len(entity) > sluice.MaxKeyPart {
 			entity = "(overflow)"
 		}
-		all = append(all, found{int(r.hash()), sluice.Bucket{
+		all = append(all, found{int(r.homes()), sluice.Bucket{
 			Key:       sc.key(entity),
 			Limit:     sc.limit,
 			Remaining: sluice.Tokens(v.Available()),

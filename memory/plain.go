@@ -21,18 +21,19 @@ func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
 	}
 	var all [maxPlain]plain
 	buckets := all[:len(t.Demands)]
-	var subject uint64
 	oneShard := true
 	for i := range buckets {
-		dm := &t.Demands[i]
+		b, dm := &buckets[i], &t.Demands[i]
 		if dm.Limit.Algorithm != sluice.TokenBucket || dm.Shadow || dm.CountRefused {
 			return false
 		}
-		if i == 0 || !sameSubject(&dm.Key, &t.Demands[i-1].Key) {
-			subject = s.hashSubject(&dm.Key)
+		if i > 0 && sameSubject(&dm.Key, &t.Demands[i-1].Key) {
+			b.subject, b.joins = buckets[i-1].subject, true
+		} else {
+			b.subject = s.hashSubject(&dm.Key)
 		}
-		buckets[i].shard, buckets[i].hash = s.hashLimit(subject, &dm.Key)
-		oneShard = oneShard && buckets[i].shard == buckets[0].shard
+		b.shard = shardOf(b.subject)
+		oneShard = oneShard && b.shard == buckets[0].shard
 	}
 	now := s.clock.now()
 	if oneShard {
@@ -61,10 +62,12 @@ func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
 
 // plain is one demand's bucket on the short way.
 type plain struct {
-	record      *record
-	spec        *bucket.Spec
-	used, rem   int64
-	shard, hash uint32
+	record    *record
+	spec      *bucket.Spec
+	used, rem int64
+	subject   uint64 // its hash
+	shard     uint32
+	joins     bool // it has the subject of the one before
 }
 
 func sameSubject(a, b *sluice.Key) bool {
@@ -80,15 +83,15 @@ func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision,
 		sh := &s.shards[b.shard]
 		// Limits that are taken together were mostly inserted together, so
 		// the next one's record is often right behind.
-		if at == 0 || b.shard != buckets[i-1].shard || !sh.behind(&at, &s.scopes, b.hash, &dm.Key) {
-			at = sh.find(&s.scopes, b.hash, &dm.Key, dm.Key.Entity)
+		if at++; !b.joins || !sh.isAt(at, &s.scopes, &dm.Key) {
+			at = sh.find(&s.scopes, s.place(b.subject, &dm.Key), &dm.Key, dm.Key.Entity)
 		}
 		if at == 0 {
 			return false
 		}
 		r := sh.at(at)
 		sc := s.scopes.get(r.scope())
-		if r.ext() != 0 || r[wordTime] > now || sc.limit != dm.Limit {
+		if r.hasExt() || r[wordTime] > now || sc.limit != dm.Limit {
 			return false
 		}
 		b.record, b.spec = r, sc.spec

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -67,6 +68,8 @@ func (ss *scopes) acquire(k *sluice.Key, limit *sluice.Limit) (*scope, error) {
 		sc.id = ss.free[n-1]
 		ss.free = ss.free[:n-1]
 		table[sc.id] = sc
+	} else if len(table) > maxScope {
+		return nil, fmt.Errorf("memory store: %w: there are %d different limits, and no room for more", sluice.ErrUnavailable, maxScope)
 	} else {
 		sc.id = uint32(len(table))
 		// Readers of the old table never look past its end; append copies

@@ -1,280 +1,221 @@
 package memory
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"sync"
 
 	"github.com/sluice-go/sluice"
-	"github.com/sluice-go/sluice/bucket"
 )
 
 const (
 	shardBits  = 10
 	shardCount = 1 << shardBits
-	offsetBits = 20 // of an index word: where a record begins
-	offsetMask = 1<<offsetBits - 1
-	maxSlab    = 1 << offsetBits // words
+	leastSlots = 8
+	mostSlots  = 1 << homeBits
 )
 
-// shard is one of the hash tables: open addressing from hashes to records.
+// shard is one of the hash tables: open addressing, with the records in the
+// table itself.
 type shard struct {
 	mu sync.Mutex
 
-	// index has a word for each place: 0 if it is empty, else the offset of a
-	// record in the slab, and above it some bits of the hash, so that most
-	// other records are passed over without looking at them.
-	index []uint32
+	// tags has a byte for each slot: empty, dead, or with its highest bit set
+	// and seven bits of the hash, so that most other records are passed over
+	// without looking at them. The first few stand again behind the last, so
+	// that eight can be read from anywhere.
+	tags  []byte
+	slots []record
 
-	// slab is the records, one after the other. Its first word is not used,
-	// so that no record has offset 0.
-	slab  []int64
-	live  int // records
-	waste int // words of records that were removed
+	live int // records
+	dead int // removed ones, whose slots are passed over
 
-	exts     []ext // 0 is unused
-	freeExts []uint32
+	tails     []byte // what does not fit into the records of long entities
+	tailWaste int
+
+	exts     []ext
+	freeExts []int64
 
 	cursor int // where the next few records are checked for being full
+
+	_ [32]byte // so that what look-ups need of a shard is in one line of the cache
 }
 
-// record is one bucket: these words, then the entity's bytes in as many words
-// as they need. So a look-up that finds its bucket reads one place in memory.
-type record [recordWords]int64
-
-// The words of a record. The first four are the state.
 const (
-	wordUsed = iota
-	wordRem
-	wordTime
-	wordConsumed
-	wordWho  // the scope in the upper half, the hash in the lower
-	wordMore // the number of the ext in the upper half, the entity's length in the lower; -1 once it is removed
-	recordWords
+	empty = 0
+	dead  = 1
+	alive = 0x80
+
+	window = 8 // slots whose tags are compared at once
+	lows   = 0x0101010101010101
+	highs  = 0x8080808080808080
 )
 
-func (r *record) hash() uint32  { return uint32(r[wordWho]) }
-func (r *record) scope() uint32 { return uint32(r[wordWho] >> 32) }
-func (r *record) ext() uint32   { return uint32(r[wordMore] >> 32) }
-func (r *record) length() int   { return int(uint32(r[wordMore])) }
-func (r *record) removed() bool { return r[wordMore] == -1 }
+// at is the record at an offset, which is the number of its slot and one more:
+// 0 is none. It is valid until records are inserted or removed.
+func (sh *shard) at(offset int) *record { return &sh.slots[offset-1] }
 
-func (r *record) setScope(id uint32) { r[wordWho] = int64(id)<<32 | r[wordWho]&(1<<32-1) }
-func (r *record) setExt(n uint32)    { r[wordMore] = int64(n)<<32 | r[wordMore]&(1<<32-1) }
-
-// ext is what only some records need, and how large it was last time.
-type ext struct {
-	*bucket.Ext
-	size int64
+// probe walks over the slots where a record may be: first those around the
+// home of its entity and resource, where the limits of most takes are side by
+// side; then from the home of its limit on, so that nobody fills one place by
+// naming many limits.
+type probe struct {
+	slot  int
+	homes uint64
+	moved bool
 }
 
-// at is the record at an offset. It is valid until the slab moves.
-func (sh *shard) at(offset int) *record { return (*record)(sh.slab[offset:]) }
+func (sh *shard) probe(homes uint64) probe {
+	return probe{slot: sh.home(homes >> homeBits), homes: homes}
+}
 
-// words is how many words a record takes up with its entity.
-func words(length int) int { return recordWords + (length+7)/8 }
+func (sh *shard) home(h uint64) int { return int(h * uint64(len(sh.slots)) >> homeBits) }
+
+func (p *probe) next(sh *shard) {
+	if !p.moved {
+		p.slot, p.moved = sh.home(p.homes&(1<<homeBits-1)), true
+		return
+	}
+	p.slot = sh.wrap(p.slot + window)
+}
+
+func (sh *shard) wrap(slot int) int {
+	if slot >= len(sh.slots) {
+		slot -= len(sh.slots)
+	}
+	return slot
+}
 
 // find is the offset of the record of entity in k's scope, or 0. The entity
 // is k's own, or that of an overflow bucket.
-func (sh *shard) find(ss *scopes, hash uint32, k *sluice.Key, entity string) int {
-	if len(sh.index) == 0 {
+func (sh *shard) find(ss *scopes, place uint64, k *sluice.Key, entity string) int {
+	if len(sh.slots) == 0 {
 		return 0
 	}
-	mask := uint32(len(sh.index) - 1)
-	tag := hash >> offsetBits
-	for at := hash & mask; ; at = (at + 1) & mask {
-		word := sh.index[at]
-		if word == 0 {
+	tags := lows * (alive | place&tagMask)
+	for p := sh.probe(place >> tagBits); ; p.next(sh) {
+		word := binary.LittleEndian.Uint64(sh.tags[p.slot:])
+		differ := word ^ tags
+		for same := (differ - lows) &^ differ & highs; same != 0; same &= same - 1 {
+			slot := sh.wrap(p.slot + bits.TrailingZeros64(same)/8)
+			r := &sh.slots[slot]
+			if sh.tags[slot] == byte(tags) && sh.isEntity(r, entity) && ss.get(r.scope()).matches(k) {
+				return slot + 1
+			}
+		}
+		if (word-lows)&^word&highs != 0 { // an empty slot: it would be there
 			return 0
 		}
-		if word>>offsetBits != tag {
-			continue
-		}
-		offset := int(word & offsetMask)
-		r := sh.at(offset)
-		if r.hash() == hash && sh.isEntity(offset, r, entity) && ss.get(r.scope()).matches(k) {
-			return offset
-		}
 	}
 }
 
-// behind reports whether k's record is the one behind that at *at, and then
-// moves there.
-func (sh *shard) behind(at *int, ss *scopes, hash uint32, k *sluice.Key) bool {
-	next := *at + sh.size(*at)
-	if next >= len(sh.slab) {
+// isAt reports whether there is a record at offset, and it is k's.
+func (sh *shard) isAt(offset int, ss *scopes, k *sluice.Key) bool {
+	if offset > len(sh.slots) || sh.tags[offset-1]&alive == 0 {
 		return false
 	}
-	r := sh.at(next)
-	if r.removed() || r.hash() != hash || !sh.isEntity(next, r, k.Entity) || !ss.get(r.scope()).matches(k) {
-		return false
-	}
-	*at = next
-	return true
-}
-
-// isEntity compares a record's entity, word by word.
-func (sh *shard) isEntity(offset int, r *record, entity string) bool {
-	if r.length() != len(entity) {
-		return false
-	}
-	text := sh.slab[offset+recordWords:]
-	for len(entity) >= 8 {
-		if text[0] != load(entity) {
-			return false
-		}
-		text, entity = text[1:], entity[8:]
-	}
-	return len(entity) == 0 || text[0] == loadLast(entity)
-}
-
-// load is the first eight bytes of s as a word; loadLast fewer than eight.
-func load(s string) int64 {
-	_ = s[7]
-	return int64(s[0]) | int64(s[1])<<8 | int64(s[2])<<16 | int64(s[3])<<24 |
-		int64(s[4])<<32 | int64(s[5])<<40 | int64(s[6])<<48 | int64(s[7])<<56
-}
-
-func loadLast(s string) (word int64) {
-	for i := range len(s) {
-		word |= int64(s[i]) << (8 * i)
-	}
-	return word
-}
-
-func (sh *shard) entity(offset int) string {
 	r := sh.at(offset)
-	b := make([]byte, 0, r.length()+8)
-	for _, word := range sh.slab[offset+recordWords : offset+words(r.length())] {
-		for range 8 {
-			b = append(b, byte(word))
-			word >>= 8
-		}
-	}
-	return string(b[:r.length()])
+	return sh.isEntity(r, k.Entity) && ss.get(r.scope()).matches(k)
 }
 
-// state is the record's state for the arithmetic. It shares the Ext.
-func (sh *shard) state(offset int) bucket.State {
-	r := sh.at(offset)
-	st := bucket.State{Used: r[wordUsed], Rem: r[wordRem], Time: r[wordTime], Consumed: r[wordConsumed]}
-	if n := r.ext(); n != 0 {
-		st.Ext = sh.exts[n].Ext
+// reserve makes room for n more records, so that inserting them moves nothing.
+func (sh *shard) reserve(n int) {
+	if (sh.live+sh.dead+n)*8 > len(sh.slots)*7 {
+		sh.rebuild(sh.live + n)
 	}
-	return st
-}
-
-// put writes a state back and answers by how many bytes it grew.
-func (sh *shard) put(offset int, st *bucket.State) (more int64) {
-	r := sh.at(offset)
-	r[wordUsed], r[wordRem], r[wordTime], r[wordConsumed] = st.Used, st.Rem, st.Time, st.Consumed
-	n := r.ext()
-	if n == 0 && st.Ext == nil {
-		return 0
-	}
-	if n == 0 {
-		n = sh.newExt()
-		r.setExt(n)
-	}
-	x := &sh.exts[n]
-	size := extSize(st.Ext)
-	more = size - x.size
-	if x.Ext, x.size = st.Ext, size; st.Ext == nil {
-		sh.freeExts = append(sh.freeExts, n)
-		r.setExt(0)
-	}
-	return more
-}
-
-func (sh *shard) newExt() uint32 {
-	if n := len(sh.freeExts); n > 0 {
-		i := sh.freeExts[n-1]
-		sh.freeExts = sh.freeExts[:n-1]
-		return i
-	}
-	if len(sh.exts) == 0 {
-		sh.exts = append(sh.exts, ext{})
-	}
-	sh.exts = append(sh.exts, ext{})
-	return uint32(len(sh.exts) - 1)
 }
 
 // fits reports whether a record for entity can be inserted.
-func (sh *shard) fits(entity string) bool { return len(sh.slab)+words(len(entity)) < maxSlab }
+func (sh *shard) fits(entity string) bool {
+	return sh.live < mostSlots*7/8 && len(sh.tails)+len(entity) < 1<<40
+}
 
 // insert adds a record and answers its offset. The caller has made sure that
-// it is not there and fits, and counts a use of the scope.
-func (sh *shard) insert(hash uint32, entity string, scope uint32) int {
-	if (sh.live+1)*8 > len(sh.index)*7 {
-		sh.reindex(max(8, 2*len(sh.index)))
-	}
-	if len(sh.slab) == 0 {
-		sh.slab = grow(sh.slab, 1+words(len(entity)))[:1]
-	}
-	offset, size := len(sh.slab), words(len(entity))
-	if offset+size > cap(sh.slab) {
-		sh.slab = grow(sh.slab, size)
-	}
-	sh.slab = sh.slab[:offset+size]
-	*sh.at(offset) = record{wordWho: int64(scope)<<32 | int64(hash), wordMore: int64(len(entity))}
-	text := sh.slab[offset+recordWords:]
-	for ; len(entity) >= 8; text, entity = text[1:], entity[8:] {
-		text[0] = load(entity)
-	}
-	if len(entity) > 0 {
-		text[0] = loadLast(entity)
-	}
+// it is not there and has reserved room, and counts a use of the scope.
+func (sh *shard) insert(place uint64, entity string, scope uint32) int {
+	slot := sh.free(place)
+	sh.slots[slot] = record{}
+	sh.name(&sh.slots[slot], place>>tagBits, entity, scope)
 	sh.live++
-	sh.link(hash, offset)
-	return offset
+	return slot + 1
 }
 
-// grow makes room for n more with little to spare: append would leave up to
-// half as much again unused.
-func grow(s []int64, n int) []int64 {
-	bigger := make([]int64, len(s), len(s)+n+len(s)/16)
-	copy(bigger, s)
-	return bigger
-}
-
-func (sh *shard) link(hash uint32, offset int) {
-	mask := uint32(len(sh.index) - 1)
-	at := hash & mask
-	for sh.index[at] != 0 {
-		at = (at + 1) & mask
+// free claims the first slot that a record may have.
+func (sh *shard) free(place uint64) int {
+	for p := sh.probe(place >> tagBits); ; p.next(sh) {
+		word := binary.LittleEndian.Uint64(sh.tags[p.slot:])
+		if free := ^word & highs; free != 0 {
+			slot := sh.wrap(p.slot + bits.TrailingZeros64(free)/8)
+			if sh.tags[slot] == dead {
+				sh.dead--
+			}
+			sh.tag(slot, alive|byte(place&tagMask))
+			return slot
+		}
 	}
-	sh.index[at] = hash>>offsetBits<<offsetBits | uint32(offset)
 }
 
-func (sh *shard) reindex(size int) {
-	sh.index = make([]uint32, size)
-	for offset := sh.next(0); offset > 0; offset = sh.next(offset) {
-		sh.link(sh.at(offset).hash(), offset)
+func (sh *shard) tag(slot int, b byte) {
+	sh.tags[slot] = b
+	if slot < window {
+		sh.tags[len(sh.slots)+slot] = b
+	}
+}
+
+// remove deletes the record at offset, answering the bytes it took up.
+// Offsets of others stay valid until the shard is rebuilt.
+func (sh *shard) remove(offset int) (size int64) {
+	r := sh.at(offset)
+	size = bucketSize(r.length())
+	if r.hasExt() {
+		size += sh.dropExt(r)
+	}
+	if r.shape() == isLong {
+		_, n := r.tail()
+		sh.tailWaste += n
+	}
+	sh.tag(offset-1, dead)
+	sh.live--
+	sh.dead++
+	return size
+}
+
+// compact gives memory back once a quarter of it is waste.
+func (sh *shard) compact() {
+	if sh.dead > leastSlots && sh.dead > len(sh.slots)/4 || sh.tailWaste > 64 && sh.tailWaste > len(sh.tails)/4 {
+		sh.rebuild(sh.live)
+	}
+}
+
+// rebuild moves all records into a table that n fill to seven ninths, which
+// leaves an eighth of growth until the next one.
+func (sh *shard) rebuild(n int) {
+	old := shard{tags: sh.tags, slots: sh.slots, tails: sh.tails, tailWaste: sh.tailWaste}
+	// The allocator rounds up: append tells what it really gave.
+	sh.slots = append([]record(nil), make([]record, max(leastSlots, n*9/7))...)
+	sh.slots = sh.slots[:min(cap(sh.slots), mostSlots)]
+	sh.tags = make([]byte, len(sh.slots)+window)
+	sh.dead, sh.cursor = 0, sh.cursor*len(sh.slots)/max(len(old.slots), 1)
+	sh.tails, sh.tailWaste = make([]byte, 0, len(old.tails)-old.tailWaste), 0
+	for offset := old.next(0); offset > 0; offset = old.next(offset) {
+		r := old.at(offset)
+		slot := sh.free(r.homes()<<tagBits | uint64(old.tags[offset-1])&tagMask)
+		sh.slots[slot] = *r
+		if r.shape() == isLong {
+			at, n := r.tail()
+			sh.slots[slot][wordText+2] = int64(len(sh.tails)<<16 | n)
+			sh.tails = append(sh.tails, old.tails[at:at+n]...)
+		}
 	}
 }
 
 // next is the offset of the record after the one at offset, or the first one
 // after 0; it answers 0 at the end.
 func (sh *shard) next(offset int) int {
-	for {
-		if offset == 0 {
-			offset = 1
-		} else {
-			offset += sh.size(offset)
-		}
-		if offset >= len(sh.slab) {
-			return 0
-		}
-		if !sh.at(offset).removed() {
-			return offset
+	for ; offset < len(sh.slots); offset++ {
+		if sh.tags[offset]&alive != 0 {
+			return offset + 1
 		}
 	}
-}
-
-// size is how many words the record at offset takes up. That of a removed one
-// stands in its first word.
-func (sh *shard) size(offset int) int {
-	r := sh.at(offset)
-	if r.removed() {
-		return int(r[0])
-	}
-	return words(r.length())
+	return 0
 }

@@ -9,7 +9,11 @@ import (
 // bucketSize is what a bucket with an entity of that length takes up, with
 // its share of the index and of what is allocated ahead.
 func bucketSize(entity int) int64 {
-	return int64(8*words(entity))*17/16 + 8
+	const slot = (8*8 + 1) * 5 / 4 // tables are four fifths full
+	if entity > short {
+		return slot + int64(entity-longCut)
+	}
+	return slot
 }
 
 // extSize is what an Ext takes up, its slices counted by their capacity.

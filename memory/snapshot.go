@@ -144,13 +144,14 @@ func (s *Store) copyShard(sh *shard) []savedRecord {
 	now := s.clock.now()
 	records := make([]savedRecord, 0, sh.live)
 	for at := sh.next(0); at > 0; at = sh.next(at) {
-		sc := s.scopes.get(sh.at(at).scope())
+		r := sh.at(at)
+		sc := s.scopes.get(r.scope())
 		st := sh.state(at)
 		if v := sc.spec.View(&st, now); v.Idle() {
 			continue
 		}
 		st.Ext = cloneExt(st.Ext)
-		key := sc.key(sh.entity(at))
+		key := sc.key(sh.entity(r))
 		records = append(records, savedRecord{Key: &key, Limit: &sc.limit, State: &st})
 	}
 	return records
@@ -274,6 +275,7 @@ func (s *Store) restore(r *savedRecord) error {
 	}
 	p := place{scope: sc, state: *r.State, acquired: true}
 	p.name(s, r.Key)
+	s.shards[p.shard].reserve(1)
 	s.write(&p)
 	return nil
 }

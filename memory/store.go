@@ -39,7 +39,7 @@ const (
 	defaultBuckets       = 5_000_000
 	defaultBytes         = 512 << 20
 	defaultSnapshotEvery = 10 * time.Second
-	mostBuckets          = shardCount * maxSlab / 8 // what fits if entities are short
+	mostBuckets          = shardCount * mostSlots
 )
 
 func (c Config) withDefaults() (Config, error) {
@@ -68,10 +68,10 @@ func (c Config) withDefaults() (Config, error) {
 
 // Store is the embedded [sluice.Store]. It is safe for concurrent use.
 type Store struct {
+	shards   [shardCount]shard // first, for its alignment
 	config   Config
 	seed     maphash.Seed
 	clock    clock
-	shards   [shardCount]shard
 	scopes   scopes
 	receipts [receiptShards]receipts
 

@@ -16,13 +16,11 @@ const (
 // full. The caller holds its lock. Records may move.
 func (s *Store) sweep(sh *shard, n int, now int64) {
 	for ; n > 0 && sh.live > 0; n-- {
-		at := sh.cursor
-		if at == 0 || at >= len(sh.slab) || sh.at(at).removed() {
-			if at = sh.next(min(at, len(sh.slab))); at == 0 {
-				at = sh.next(0)
-			}
+		at := sh.next(sh.cursor)
+		if at == 0 {
+			at = sh.next(0)
 		}
-		sh.cursor = sh.next(at)
+		sh.cursor = at
 		sc := s.scopes.get(sh.at(at).scope())
 		st := sh.state(at)
 		v := sc.spec.View(&st, now)

@@ -172,7 +172,7 @@ func duration(us int64) time.Duration {
 // place is where one demand's bucket is or would be.
 type place struct {
 	shard  uint32
-	hash   uint32
+	hash   uint64
 	offset int // of the record, 0: there is none
 	entity string
 	scope  *scope // of the demand
@@ -281,14 +281,12 @@ func (p *place) acquire(s *Store, dm *sluice.Demand) error {
 	return nil
 }
 
-// lock locks the shards of all places in order, each once.
+// lock locks the shards of all places in order, each once, and has them make
+// room for new records, so that inserting one does not move the others'.
 func (s *Store) lock(places []place) {
-	if len(places) == 1 {
-		s.shards[places[0].shard].mu.Lock()
-		return
-	}
 	for n := s.nextShard(places, -1); n >= 0; n = s.nextShard(places, n) {
 		s.shards[n].mu.Lock()
+		s.shards[n].reserve(len(places))
 	}
 }
 
@@ -319,10 +317,6 @@ func (s *Store) exit(places []place) {
 		if p := &places[i]; p.inserted { // not before: it may move records
 			s.sweep(&s.shards[p.shard], 2, p.view.Now)
 		}
-	}
-	if len(places) == 1 {
-		s.shards[places[0].shard].mu.Unlock()
-		return
 	}
 	for n := s.nextShard(places, -1); n >= 0; n = s.nextShard(places, n) {
 		s.shards[n].mu.Unlock()
