@@ -5,10 +5,10 @@
 //
 // Buckets are spread over many small hash tables by a seeded hash of their
 // whole key, each behind its own mutex. A table keeps its buckets in its own
-// slots, one line of the cache each, so a look-up reads one place in memory,
-// the garbage collector has nothing to
-// follow and a bucket costs under a hundred bytes. What many buckets have in
-// common (namespace, resource, limit) is kept once, as a scope.
+// slots, one line of the cache each and without pointers: a look-up reads one
+// place in memory, the garbage collector has nothing to follow, and a bucket
+// costs under a hundred bytes. What many buckets have in common (namespace,
+// resource, limit) is kept once, as a scope.
 //
 // # What is forgotten
 //

@@ -18,8 +18,9 @@ import (
 //
 // In a cluster there is a lane for each record that is in use, as one call can
 // only be about one slot. Elsewhere there is one for all: the fewer calls, the
-// less the server has to do. Only if so many wait that they fill a call, it is
-// sent at once, beside the one under way.
+// less the server has to do. A second call is sent beside the one under way as
+// soon as half as many takes wait, so that the server has the next to do while
+// this process reads the answers to the last.
 type combiner struct {
 	cluster bool
 	seed    maphash.Seed
@@ -29,7 +30,8 @@ type combiner struct {
 const (
 	laneShards = 64 // in a cluster
 	maxTakes   = 64 // in one call, during which nobody else is served
-	maxCalls   = 8  // under way in a lane
+	maxCalls   = 2  // under way in a lane, but for full ones
+	maxFull    = 8
 )
 
 var errBehind = fmt.Errorf("redis: %w: the calls before got no answer in time", sluice.ErrUnavailable)
@@ -43,7 +45,14 @@ type laneShard struct {
 // lane is where calls are under way.
 type lane struct {
 	calls   int
+	takes   int // in those calls
 	waiting []*ticket
+}
+
+// ready reports whether those who wait may be sent.
+func (l *lane) ready() bool {
+	n := len(l.waiting)
+	return l.calls == 0 || l.calls < maxCalls && 2*n >= l.takes || l.calls < maxFull && n >= maxTakes
 }
 
 // ticket is a take in a lane.
@@ -80,21 +89,16 @@ func (s *Store) combined(ctx context.Context, r *request, demands int) (string, 
 	sh.mu.Lock()
 	l := sh.lanes[name]
 	if l == nil { // nothing is under way
-		sh.lanes[name] = &lane{calls: 1}
+		sh.lanes[name] = &lane{calls: 1, takes: 1}
 		sh.mu.Unlock()
-		defer s.next(sh, name)
+		defer func() { s.serve(sh, name, sh.ended(name, 1, s.config.Timeout)) }()
 		return s.call(ctx, firstOfTakes(r), r)
 	}
 	t := &ticket{request: r, demands: demands, since: time.Now(), done: make(chan struct{})}
 	l.waiting = append(l.waiting, t)
-	full := len(l.waiting) >= maxTakes && l.calls < maxCalls
-	if full {
-		l.calls++
-	}
+	batch := l.batch()
 	sh.mu.Unlock()
-	if full {
-		s.next(sh, name)
-	}
+	s.serve(sh, name, batch)
 	select {
 	case <-t.done:
 		return t.reply, t.err
@@ -123,34 +127,42 @@ func (sh *laneShard) giveUp(name string, t *ticket, err error) error {
 	return err
 }
 
-// next has those who wait in a lane served when a call has ended, or before.
-func (s *Store) next(sh *laneShard, name string) {
-	if batch := sh.batch(name, s.config.Timeout); batch != nil {
-		go func() {
-			for batch != nil {
-				s.send(batch)
-				batch = sh.batch(name, s.config.Timeout)
-			}
-		}()
+// serve sends a batch, and then those who have come meanwhile.
+func (s *Store) serve(sh *laneShard, name string, batch []*ticket) {
+	if batch == nil {
+		return
 	}
+	go func() {
+		for batch != nil {
+			s.send(batch)
+			batch = sh.ended(name, len(batch), s.config.Timeout)
+		}
+	}()
 }
 
-// batch is what can be sent together of those who wait. If nobody does, there
-// is one call less, and the lane is closed with the last. Those who have waited for too long, because calls before
-// them got no answer, are sent away.
-func (sh *laneShard) batch(name string, patience time.Duration) []*ticket {
+// ended is told when a call of so many takes has ended, and answers what is to
+// be sent next. The lane is closed with the last. Those who have waited for too
+// long, because calls before them got no answer, are sent away.
+func (sh *laneShard) ended(name string, takes int, patience time.Duration) []*ticket {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	l := sh.lanes[name]
+	l.calls--
+	l.takes -= takes
 	for len(l.waiting) > 0 && time.Since(l.waiting[0].since) > patience {
 		l.waiting[0].err = errBehind
 		close(l.waiting[0].done)
 		l.waiting = l.waiting[1:]
 	}
-	if len(l.waiting) == 0 {
-		if l.calls--; l.calls == 0 {
-			delete(sh.lanes, name)
-		}
+	if l.calls == 0 && len(l.waiting) == 0 {
+		delete(sh.lanes, name)
+	}
+	return l.batch()
+}
+
+// batch is what is to be sent now of those who wait, nil for nothing.
+func (l *lane) batch() []*ticket {
+	if len(l.waiting) == 0 || !l.ready() {
 		return nil
 	}
 	n, keys := 0, 0
@@ -165,6 +177,8 @@ func (sh *laneShard) batch(name string, patience time.Duration) []*ticket {
 	for _, t := range batch {
 		t.sent = true
 	}
+	l.calls++
+	l.takes += n
 	return batch
 }
 

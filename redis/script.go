@@ -22,7 +22,7 @@ var script, scriptSHA = func() (string, string) {
 	}
 	var b strings.Builder
 	for _, name := range []string{
-		"prelude", "fast", "state", "bucket", "place", "receipt", "take", "adjust", "settle", "hold", "reset", "main",
+		"prelude", "fast", "fasthold", "state", "bucket", "place", "receipt", "take", "adjust", "settle", "hold", "reset", "main",
 	} {
 		b.WriteString(read(name))
 	}

@@ -30,11 +30,9 @@ end
 
 -- Holding: for each request a demand, and then
 --   least, most, life, spent, id, id of the one before  '<dddd', 16 bytes each
-local NOID = string.rep('\0', 16)
-
 local function holds()
-	local out = {answer(1, now, 0)}
-	for i = 2, #ARGV, 2 do
+	local out = {answer(1, now, 0), unpack(granted)} -- the fast way's grants first
+	for i = first, last, 2 do
 		local least, most, life, spent = read('<dddd', ARGV[i + 1])
 		local id, previous = sub(ARGV[i + 1], 33, 48), sub(ARGV[i + 1], 49, 64)
 		local k, demand, free = keyOf(i), parse(ARGV[i])[1], 0
@@ -71,7 +69,7 @@ end
 
 -- Returning: spent, id, name  '<d' and 16 bytes
 local function returns()
-	for i = 2, #ARGV do
+	for i = first, last do
 		local k, spent = keyOf(i), read('<d', ARGV[i])
 		local version = foreign(k)
 		if version then

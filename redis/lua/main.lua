@@ -1,6 +1,5 @@
 -- The kinds of calls.
 local kinds = {fullTake, adjust, settle, resets, holds, returns}
-local kind = byte(ARGV[1], 9)
 if kind > 0 then
 	out[1] = kinds[kind]()
 	local status = byte(out[1]) % REPEATED

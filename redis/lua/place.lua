@@ -17,8 +17,8 @@ local function has(flags, bit)
 end
 
 -- The records looked at, by the number of their key; other values to write;
--- the buckets in which room was made; the limit whose windows are missing.
-local records, values, room, missing = {}, {}, {}, ''
+-- the limit whose windows are missing.
+local records, values, missing = {}, {}, ''
 
 -- own is the spec that a state was written under. Of a calendar only the
 -- window that the state is of is known; that it is over is enough to know.
