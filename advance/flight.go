@@ -93,7 +93,7 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 			Previous: l.settle.id, Spent: l.settle.amount - l.settle.left,
 		}
 		l.settle = hold{}
-		l.asked, l.spent = now, 0
+		l.asked, l.spent, l.turned = now, 0, 0
 		f.shard.mu.Unlock()
 		requests = append(requests, r)
 	}
@@ -106,6 +106,7 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	f.shard.mu.Lock()
 	defer f.shard.mu.Unlock()
 	l := f.local
+	waiting := l.waiting
 	l.asking, l.waiting = nil, 0
 	defer close(f.done)
 	now, _ := s.clock.now()
@@ -113,7 +114,11 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.exactOnly = now + gap
 		return
 	}
-	l.remaining = g.Remaining
+	shortOf := sluice.Tokens(0)
+	if g.Amount == 0 || g.Remaining < max(f.least, waiting-g.Amount) {
+		shortOf = f.least
+	}
+	l.hear(g.Remaining, shortOf, sent)
 	if g.Amount > 0 {
 		s.stats.granted.Add(1)
 		kept := g.Expires.Sub(g.Now)
@@ -134,11 +139,15 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	case g.RetryIn == 0:
 		// The store was not asked: while it recovers, only some keys are.
 		l.exactOnly = now + gap
-	case g.Held || g.Recalled:
-		// Others hold what is missing, or somebody waits for what is held.
-		l.denyHeld(f.least, g.RetryIn, now)
+	case g.Recalled && !g.Held:
+		// Somebody waits for what is held. There is enough for us, but not
+		// in advance.
+		l.exactOnly = now + gap
+	case g.Held:
+		// Others hold what is missing.
+		l.denyHeld(f.least, max(g.RetryIn, l.breather()), now)
 	default:
-		l.deny(f.least, max(g.RetryIn, min(gap, 4*l.dueIn(sluice.Token))), now)
+		l.deny(f.least, max(g.RetryIn, l.breather()), now)
 	}
 }
 

@@ -66,7 +66,6 @@ func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
 		return false
 	}
 	returns := l.returns(nil)
-	l.exactOnly = now + gap
 	sh.mu.Unlock()
 	return s.giveBack(ctx, returns) == nil
 }

@@ -35,11 +35,18 @@ type local struct {
 	probe     bool          // the store decides the next take, and the others wait for it
 
 	remaining sluice.Tokens // in the store, when last heard
-	used      time.Duration // last
-	asked     time.Duration // last
-	spent     sluice.Tokens // since then
-	rate      float64       // tokens a second, smoothed
-	waiting   sluice.Tokens // what callers wait for
+	told      time.Duration // when that was, at the earliest
+	shortOf   sluice.Tokens // the cost it was not enough for; 0 if it was
+	refused   sluice.Tokens // here since then
+	before    sluice.Tokens // and between the answer before and that one
+	waiting   sluice.Tokens // what callers want of the flight
+	inStore   sluice.Tokens // what takes want that the store is deciding
+
+	used   time.Duration // last
+	asked  time.Duration // last
+	spent  sluice.Tokens // since then
+	turned sluice.Tokens // since then, what was wanted by callers that were refused meanwhile
+	rate   float64       // tokens a second, smoothed
 }
 
 // hold is tokens in hand.
@@ -119,12 +126,62 @@ func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
 	l.denyUntil, l.denyCost, l.denyRetry = now+min(retry, denyFor), cost, now+retry
 }
 
+// breather is how long to leave a drained bucket alone, so that a few tokens
+// come and not each is asked for.
+func (l *local) breather() time.Duration { return min(gap, 4*l.dueIn(sluice.Token)) }
+
 // denyHeld remembers a refusal that holds caused, for a moment only, after
 // which the store decides one take, so that it knows who is waiting.
 func (l *local) denyHeld(cost sluice.Tokens, retry, now time.Duration) {
 	l.deny(cost, retry, now)
 	l.denyUntil = min(l.denyUntil, now+gap)
 	l.probe = true
+}
+
+// hear remembers what the store had left when it was asked at sent, and which
+// cost, if any, that is not enough for.
+func (l *local) hear(remaining, shortOf sluice.Tokens, sent time.Duration) {
+	l.remaining, l.shortOf, l.told = remaining, shortOf, sent
+	l.before, l.refused = l.refused, 0
+}
+
+// outlook is the most that the store can have by now as far as is known, that
+// is, but for what is returned or refunded.
+func (l *local) outlook(now time.Duration) sluice.Tokens {
+	switch {
+	case l.limit.Algorithm == sluice.TokenBucket:
+		return l.remaining + sluice.Tokens(float64(l.limit.Amount)*float64(now-l.told)/float64(l.limit.Period))
+	case now >= l.denyRetry:
+		return l.limit.Capacity()
+	}
+	return l.remaining
+}
+
+// ahead is what those want who are asking the store already.
+func (l *local) ahead() sluice.Tokens {
+	n := l.inStore
+	if l.asking != nil {
+		n += l.waiting
+	}
+	return n
+}
+
+// spokenFor reports whether cost need not be asked for: the store was short of
+// it a moment ago, somebody is just asking again, and what can have come since
+// then is not enough for them and for cost, or is less than was refused here
+// lately, so that it finds takers in any case. So nobody waits for an answer
+// that is most likely a refusal.
+func (l *local) spokenFor(cost sluice.Tokens, now time.Duration) bool {
+	if l.shortOf == 0 || cost < l.shortOf || l.asking == nil && l.inStore == 0 {
+		return false
+	}
+	outlook := l.outlook(now)
+	return l.ahead()+cost > outlook || l.before+l.refused > outlook && now-l.told < denyFor
+}
+
+// retryIn is when cost, which was refused here, could pass.
+func (l *local) retryIn(cost sluice.Tokens, now time.Duration) time.Duration {
+	return max(l.denyRetry-now, l.dueIn(l.ahead()+cost-l.outlook(now)), time.Microsecond)
 }
 
 // share is the most that one hold may have.
@@ -145,7 +202,7 @@ func (l *local) wants(now time.Duration, epoch uint64) bool {
 // want is how much to ask for.
 func (l *local) want(now time.Duration) sluice.Tokens {
 	if since := (now - l.asked).Seconds(); l.asked != 0 && since > 0 {
-		seen := float64(l.spent+l.waiting) / since
+		seen := float64(l.spent+l.waiting+l.turned) / since
 		l.rate += (seen - l.rate) / 2
 	}
 	n := l.share() // at first sight: a cold key is then not asked for again soon

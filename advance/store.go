@@ -186,6 +186,6 @@ func (s *Store) forgive(k sluice.Key) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if l := sh.byKey[k]; l != nil {
-		l.denyUntil, l.exactOnly = 0, 0
+		l.denyUntil, l.exactOnly, l.shortOf = 0, 0, 0
 	}
 }

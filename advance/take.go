@@ -48,8 +48,12 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 			s.spendAll(seats, t.Demands, now, epoch)
 			s.launchAll(seats, t.Demands, now) // for the next take
 			probing(seats, t.Demands, now)
+			inStore(seats, t.Demands, +1)
 			s.unlock(seats)
-			return s.mixed(ctx, t, d, seats)
+			again, err := s.mixed(ctx, t, d, seats, now, try)
+			if !again {
+				return err
+			}
 		}
 	}
 }
@@ -113,9 +117,14 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 			case canLease && l.available(now, epoch) >= cost:
 				st.what = inHand
 				continue
-			case l.denied(cost, now) && !dm.Shadow && !dm.CountRefused:
-				st.what = denied
-				result = refused
+			case dm.Shadow || dm.CountRefused: // the store counts them
+			case l.denied(cost, now):
+				st.what, result = denied, refused
+				l.refused += cost
+			case l.spokenFor(cost, now):
+				st.what, result = denied, refused
+				l.refused += cost
+				l.turned += cost
 			case canLease && now >= l.exactOnly && !l.probe && try < 3:
 				st.what = missing
 			}
@@ -136,7 +145,8 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 func (s *Store) start(l *local, limit sluice.Limit) {
 	l.limit = limit
 	l.holds, l.settle = [2]hold{}, hold{}
-	l.denyUntil, l.asked, l.spent, l.rate = 0, 0, 0, 0
+	l.denyUntil, l.shortOf = 0, 0
+	l.asked, l.spent, l.turned, l.rate = 0, 0, 0, 0
 }
 
 // spendAll spends what is in hand, and asks for more where it runs low.
@@ -184,18 +194,31 @@ func (s *Store) landed(ctx context.Context, seats []seat) error {
 	return nil
 }
 
-// probing makes the others wait while the store decides for one of them.
+// probing refuses the others while the store decides for one of them.
 func probing(seats []seat, demands []sluice.Demand, now time.Duration) {
 	for i := range seats {
 		if st := &seats[i]; st.what == exactly && st.local != nil && st.local.probe {
+			retry := st.local.denyRetry
 			st.local.deny(demands[i].Charge(), gap, now)
+			st.local.denyRetry = max(st.local.denyRetry, retry)
 		}
 	}
 }
 
-// mixed has the store decide what cannot be decided here, in one call. What
-// is in hand is already spent.
-func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, seats []seat) error {
+// inStore counts, or with -1 no longer counts, what the store is asked to
+// decide.
+func inStore(seats []seat, demands []sluice.Demand, sign sluice.Tokens) {
+	for i := range seats {
+		if st := &seats[i]; st.what != inHand && st.local != nil {
+			st.local.inStore += sign * demands[i].Charge()
+		}
+	}
+}
+
+// mixed has the store decide what cannot be decided here, in one call made at
+// sent. What is in hand is already spent. If meanwhile all that the store
+// refused has come to hand, the take is to be looked at again.
+func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, seats []seat, sent time.Duration, try int) (again bool, err error) {
 	asked := *t
 	asked.Demands = make([]sluice.Demand, 0, len(seats))
 	for i := range seats {
@@ -204,21 +227,50 @@ func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, s
 		}
 	}
 	var got sluice.Decision
-	err := s.exact(ctx, &asked, &got)
+	s.stats.exact.Add(1)
+	err = s.inner.Take(ctx, &asked, &got)
+	again = err == nil && try < 3 && s.cameToHand(&got, seats)
+	if err == nil && !again && s.returnHeld(ctx, &got) {
+		err = s.inner.Take(ctx, &asked, &got)
+	}
 	now, epoch := s.clock.now()
 	s.lock(seats)
 	defer s.unlock(seats)
-	if err != nil {
-		if !errors.Is(err, sluice.ErrUnknown) {
-			s.giveBackAll(seats, t.Demands, now, epoch)
-		}
-		return err
-	}
-	if !got.Allowed {
+	inStore(seats, t.Demands, -1)
+	if again || err == nil && !got.Allowed || err != nil && !errors.Is(err, sluice.ErrUnknown) {
 		s.giveBackAll(seats, t.Demands, now, epoch)
 	}
-	s.merge(t, d, &got, seats, now, epoch)
-	return nil
+	if !again && err == nil {
+		s.merge(t, d, &got, seats, sent, now, epoch)
+	}
+	return again, err
+}
+
+// cameToHand reports whether the store refused only for want of tokens that
+// are in our own hand by now, because a flight has landed since.
+func (s *Store) cameToHand(got *sluice.Decision, seats []seat) bool {
+	if got.Allowed {
+		return false
+	}
+	now, epoch := s.clock.now()
+	s.lock(seats)
+	defer s.unlock(seats)
+	next := 0
+	for i := range seats {
+		st := &seats[i]
+		if st.what == inHand {
+			continue
+		}
+		r, dm := &got.Results[next], &got.Demands[next]
+		next++
+		if r.Fits || dm.Shadow {
+			continue
+		}
+		if !r.Held || st.local == nil || !leasable(dm) || st.local.available(now, epoch) < dm.Charge() {
+			return false
+		}
+	}
+	return true
 }
 
 // giveBackAll undoes spendAll.
@@ -231,7 +283,7 @@ func (s *Store) giveBackAll(seats []seat, demands []sluice.Demand, now time.Dura
 }
 
 // merge makes one answer of the store's and ours, and remembers refusals.
-func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, now time.Duration, epoch uint64) {
+func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sent, now time.Duration, epoch uint64) {
 	results := slices.Grow(d.Results[:0], len(seats))[:len(seats)]
 	*d = *got
 	d.Demands, d.Results = t.Demands, results
@@ -248,23 +300,32 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, now
 		if st.local == nil || got.Source != sluice.FromStore {
 			continue
 		}
-		st.local.heard(&r, dm, now)
+		st.local.heard(&r, dm, sent, now)
 	}
 	d.Conclude()
 }
 
-// heard learns from what the store said of the bucket.
-func (l *local) heard(r *sluice.Result, dm *sluice.Demand, now time.Duration) {
-	l.remaining, l.used = r.Remaining, now
-	l.probe = false
+// heard learns from what the store said of the bucket when it was asked at
+// sent.
+func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration) {
+	cost, retry := dm.Charge(), r.RetryAfter
+	if l.refused > 0 && leasable(dm) && retry != sluice.Never {
+		retry = max(retry, l.breather())
+	}
+	shortOf := sluice.Tokens(0)
+	if !r.Fits || r.Remaining < cost {
+		shortOf = cost
+	}
+	l.hear(r.Remaining, shortOf, sent)
+	l.used, l.probe = now, false
 	switch {
 	case dm.CountRefused || dm.Shadow:
 	case r.Fits:
 		l.denyUntil = 0
 	case r.Held:
-		l.denyHeld(dm.Charge(), r.RetryAfter, now)
+		l.denyHeld(cost, retry, now)
 	default:
-		l.deny(dm.Charge(), r.RetryAfter, now)
+		l.deny(cost, retry, now)
 	}
 }
 
@@ -281,7 +342,7 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 		case denied:
 			results[i] = sluice.Result{
 				Remaining:  st.local.remaining,
-				RetryAfter: max(st.local.denyRetry-now, time.Microsecond),
+				RetryAfter: st.local.retryIn(cost, now),
 				ResetAfter: st.local.dueIn(t.Demands[i].Limit.Capacity() - st.local.remaining),
 			}
 		case inHand:
@@ -304,24 +365,26 @@ func (l *local) result(cost sluice.Tokens, spent bool, now time.Duration, epoch 
 	return r
 }
 
-// exact has the store decide. If it refuses because of what nodes hold, our
-// own holds go back first and it decides once more.
+// exact has the store decide.
 func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
 	s.stats.exact.Add(1)
 	err := s.inner.Take(ctx, t, d)
-	if err != nil || d.Allowed || t.Peek {
-		return err
+	if err == nil && !t.Peek && s.returnHeld(ctx, d) {
+		err = s.inner.Take(ctx, t, d)
 	}
+	return err
+}
+
+// returnHeld gives back what this node holds of buckets that refused because
+// of what nodes hold, and reports whether the store had better decide again.
+func (s *Store) returnHeld(ctx context.Context, d *sluice.Decision) bool {
 	returned := false
 	for i := range d.Results {
-		if d.Results[i].Held && s.returnOne(ctx, &t.Demands[i].Key) {
+		if !d.Allowed && d.Results[i].Held && s.returnOne(ctx, &d.Demands[i].Key) {
 			returned = true
 		}
 	}
-	if !returned {
-		return nil
-	}
-	return s.inner.Take(ctx, t, d)
+	return returned
 }
 
 // lock locks the shards of all seats in order, each once.

@@ -3,12 +3,14 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/faultproxy"
 	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
 )
@@ -24,12 +26,25 @@ func expectError(tb testing.TB, err, want error) {
 	}
 }
 
+// startProxy starts a proxy in front of a database, and answers the address of
+// the database through it.
+func startProxy(tb testing.TB, address string) (*faultproxy.Proxy, string) {
+	tb.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := faultproxy.Start(tb, u.Host)
+	u.Host = p.Addr()
+	return p, u.String()
+}
+
 // TestTimeoutAfterTheWork loses the answers of a server that does its work.
 // The outcome is unknown, and nothing is sent twice.
 func TestTimeoutAfterTheWork(t *testing.T) {
 	address := postgrestest.Database(t)
-	p := startProxy(t, address)
-	s := open(t, postgres.Config{Address: p.address, Timeout: 500 * time.Millisecond})
+	p, through := startProxy(t, address)
+	s := open(t, postgres.Config{Address: through, Timeout: 500 * time.Millisecond})
 	l := sluice.New(s)
 	ctx := context.Background()
 	plain := demand("plain", "100/hour", 1)
@@ -44,9 +59,9 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 			if _, err := l.Peek(ctx, plain); err != nil {
 				t.Fatal(err)
 			}
-			p.muteAnswers(true)
+			p.LoseAnswers(true)
 			err = call()
-			p.muteAnswers(false)
+			p.LoseAnswers(false)
 			if errors.Is(err, sluice.ErrUnknown) || !errors.Is(err, sluice.ErrUnavailable) {
 				break
 			}
@@ -88,8 +103,8 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 // take is lost without an error and none is counted twice.
 func TestCutConnections(t *testing.T) {
 	address := postgrestest.Database(t)
-	p := startProxy(t, address)
-	s := open(t, postgres.Config{Address: p.address, Timeout: 5 * time.Second})
+	p, through := startProxy(t, address)
+	s := open(t, postgres.Config{Address: through, Timeout: 5 * time.Second})
 	l := sluice.New(s)
 	var passed, unknown, unavailable atomic.Int64
 	var takers sync.WaitGroup
@@ -120,7 +135,7 @@ func TestCutConnections(t *testing.T) {
 	for range 20 {
 		before := passed.Load()
 		eventually(t, "takes pass again", func() bool { return passed.Load() > before+20 })
-		p.cut()
+		p.Cut()
 	}
 	close(stop)
 	takers.Wait()
@@ -197,8 +212,8 @@ func TestRestart(t *testing.T) {
 // TestContexts gives up before and while a take waits.
 func TestContexts(t *testing.T) {
 	address := postgrestest.Database(t)
-	p := startProxy(t, address)
-	s := open(t, postgres.Config{Address: p.address, Timeout: 2 * time.Second})
+	p, through := startProxy(t, address)
+	s := open(t, postgres.Config{Address: through, Timeout: 2 * time.Second})
 	l := sluice.New(s)
 	take(t, s, demand("a", "10/hour", 1), true)
 
@@ -208,7 +223,7 @@ func TestContexts(t *testing.T) {
 		t.Errorf("with an ended context: %v", err)
 	}
 
-	p.muteAnswers(true)
+	p.LoseAnswers(true)
 	sent, queued := make(chan error, 1), make(chan error, 1)
 	short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
@@ -216,7 +231,7 @@ func TestContexts(t *testing.T) {
 		_, err := l.Take(short, demand("a", "10/hour", 1))
 		sent <- err
 	}()
-	eventually(t, "the first take is under way", func() bool { return p.swallowed() > 0 })
+	eventually(t, "the first take is under way", func() bool { return p.Lost() > 0 })
 	go func() {
 		_, err := l.Take(short, demand("a", "10/hour", 1))
 		queued <- err
@@ -225,5 +240,5 @@ func TestContexts(t *testing.T) {
 	if err := <-queued; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sluice.ErrUnknown) {
 		t.Errorf("the take that was not sent: %v", err)
 	}
-	p.muteAnswers(false)
+	p.LoseAnswers(false)
 }

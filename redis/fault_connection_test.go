@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/faultproxy"
 	"github.com/sluice-go/sluice/redis"
 	"github.com/sluice-go/sluice/redis/redistest"
 )
@@ -43,8 +44,8 @@ func scriptCalls(server *redistest.Server) (n int) {
 // The outcome is unknown, and nothing is sent twice.
 func TestTimeoutAfterTheWork(t *testing.T) {
 	server := redistest.Start(t)
-	p := startProxy(t, server.Addr())
-	l := sluice.New(open(t, redis.Config{Address: p.url, Timeout: 700 * time.Millisecond}))
+	p := faultproxy.Start(t, server.Addr())
+	l := sluice.New(open(t, redis.Config{Address: "redis://" + p.Addr(), Timeout: 700 * time.Millisecond}))
 	ctx := context.Background()
 	const limit = "100/h"
 	lease := func(id string) sluice.Take {
@@ -67,7 +68,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 	} {
 		works(t, l) // the call itself is what gets lost
 		before := scriptCalls(server)
-		p.loseAnswers()
+		p.LoseAnswers(true)
 		err := verb.call()
 		if !errors.Is(err, sluice.ErrUnknown) || errors.Is(err, sluice.ErrUnavailable) {
 			t.Errorf("%s: got %v, want an unknown outcome", verb.name, err)
@@ -75,7 +76,8 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 		if n := scriptCalls(server) - before; n != 1 {
 			t.Errorf("%s: sent %d times", verb.name, n)
 		}
-		p.hearAnswers()
+		p.Cut() // what has lost an answer would take the next one for it
+		p.LoseAnswers(false)
 	}
 	// Adjusting by 0 changes nothing.
 	for entity, want := range map[string]int64{"plain": 99, "leased": 96, "adjusted": 100} {
@@ -89,15 +91,15 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 // not taken for the answers to later calls.
 func TestLateAnswers(t *testing.T) {
 	server := redistest.Start(t)
-	p := startProxy(t, server.Addr())
-	l := sluice.New(open(t, redis.Config{Address: p.url, Timeout: 500 * time.Millisecond}))
+	p := faultproxy.Start(t, server.Addr())
+	l := sluice.New(open(t, redis.Config{Address: "redis://" + p.Addr(), Timeout: 500 * time.Millisecond}))
 	ctx := context.Background()
 	for round := range 3 {
 		works(t, l)
-		p.delayAnswers(800 * time.Millisecond)
+		p.DelayAnswers(800 * time.Millisecond)
 		_, err := l.Take(ctx, demand("slow", "100/h"))
 		expectError(t, err, sluice.ErrUnknown)
-		p.delayAnswers(0)
+		p.DelayAnswers(0)
 		entity := fmt.Sprint("after ", round)
 		var d sluice.Decision
 		redistest.Eventually(t, patience, "the store answers", func() bool {
@@ -122,12 +124,12 @@ func TestCutConnections(t *testing.T) {
 	for _, separate := range []bool{false, true} {
 		t.Run(fmt.Sprintf("separate=%t", separate), func(t *testing.T) {
 			server := redistest.Start(t)
-			p := startProxy(t, server.Addr())
-			s := open(t, redis.Config{Address: p.url, Separate: separate})
+			p := faultproxy.Start(t, server.Addr())
+			s := open(t, redis.Config{Address: "redis://" + p.Addr(), Separate: separate})
 			w := startLoad(t, sluice.New(s), demand("hot", slow))
 			for range 10 {
 				w.goesOn(t)
-				p.cut()
+				p.Cut()
 			}
 			w.goesOn(t)
 			w.end()

@@ -11,6 +11,8 @@ import (
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/sluice-go/sluice"
 )
 
 // busy is how long a statement waits for another process's transaction.
@@ -68,17 +70,25 @@ func open(path, lock string, connections int) (*sql.DB, error) {
 func (db *DB) Close() error { return errors.Join(db.reading.Close(), db.writing.Close()) }
 
 // write runs f in a transaction that holds the lock for writing from its
-// start, and commits it if f succeeds.
+// start, and commits it if f succeeds. An error of which it is not known
+// whether the transaction took effect wraps [sluice.ErrUnknown]; one before
+// anything was done wraps [sluice.ErrUnavailable].
 func (db *DB) write(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := db.writing.BeginTx(ctx, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: sqlite: %w", sluice.ErrUnavailable, err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	if err := f(tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was rolled back instead
+			return err
+		}
+		return fmt.Errorf("%w: sqlite: %w", sluice.ErrUnknown, err)
+	}
+	return nil
 }
 
 // read runs f in a transaction that sees one state of the database.

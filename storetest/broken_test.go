@@ -52,6 +52,9 @@ func TestSuiteCatches(t *testing.T) {
 		{"leaves old fields in the decision", leavesFields, []string{"contract: a used decision is written over"}},
 		{"lists the first page for ever", firstPageOnly, []string{"contract: list finds by entity and resource, in pages"}},
 		{"looks, then takes", looksThenTakes, []string{"concurrent: exactly the burst passes", "concurrent: token bucket within its bound in every interval"}},
+		{"forgets holds after the first take of a batch", batchForgetsHolds, []string{"concurrent: every answer is the model's, in some order"}},
+		{"mixes up the answers of a batch", batchMixesUp, []string{"concurrent: every answer is the model's, in some order"}},
+		{"decides a batch on the state that it found", batchIsStale, []string{"concurrent: every answer is the model's, in some order"}},
 	} {
 		t.Run(broken.fault, func(t *testing.T) {
 			open := func(_ testing.TB, now func() time.Time) sluice.Store { return broken.make(NewModel(now)) }

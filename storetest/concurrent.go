@@ -38,17 +38,20 @@ func concurrentChecks() []Check {
 		{"concurrent: a lease ends one way", sluice.CanLease, crowdEnd},
 		{"concurrent: never more in flight than there may be", sluice.CanLease, crowdFlights},
 		{"concurrent: held and taken is never more than there is", sluice.CanHold, crowdHolds},
+		{"concurrent: every answer is the model's, in some order", sluice.CanHold, crowdOrder},
 	}
 }
 
 const workers = 8
 
 // crowd has all workers work at once and answers their errors.
-func crowd(work func(worker int) error) error {
+func crowd(work func(worker int) error) error { return crowdOf(workers, work) }
+
+func crowdOf(n int, work func(worker int) error) error {
 	var wg sync.WaitGroup
-	errs := make([]error, workers)
+	errs := make([]error, n)
 	start := make(chan struct{})
-	for i := range workers {
+	for i := range n {
 		wg.Go(func() {
 			<-start
 			errs[i] = work(i)

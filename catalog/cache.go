@@ -1,0 +1,217 @@
+package catalog
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// unwatched is how long an answer is trusted while changes elsewhere are
+	// not heard of.
+	unwatched = time.Second
+
+	// staleLimits is how long limits are still used if they cannot be read
+	// again: old limits are better than none. API keys are, for less long,
+	// unless they are known to have changed.
+	staleLimits = time.Hour
+	staleKeys   = time.Minute
+
+	// patience is how long a caller waits for a new answer who could have an
+	// old one.
+	patience = time.Second
+
+	loadTimeout = 10 * time.Second
+	shards      = 64
+)
+
+// cache remembers answers, "nothing there" among them. Each is read once at a
+// time, however many ask for it.
+type cache[K comparable, V any] struct {
+	ttl, stale time.Duration // stale is how long after ttl an answer may be used if there is no new one
+	strict     bool          // even then not if it is known to have changed
+	clock      func() time.Time
+	freshness  *freshness
+	load       func(context.Context, K) (loaded[V], error)
+	each       int // entries in a shard
+	shards     [shards]shard[K, V]
+
+	loads, failures, served, evicted atomic.Int64
+}
+
+// loaded is an answer and what it depends on. If until is not zero, it is
+// good until then at most.
+type loaded[V any] struct {
+	value V
+	slots []uint32
+	until time.Time
+}
+
+type shard[K comparable, V any] struct {
+	sync.RWMutex
+	entries map[K]*entry[V]
+	flights map[K]*flight[V]
+	hits    atomic.Int64 // here, for one counter for all would be fought over
+	misses  atomic.Int64
+}
+
+type entry[V any] struct {
+	loaded[V]
+	read    uint64    // the number of the last change before it was read
+	at      time.Time // when it was read
+	retryAt time.Time // after a failure: when to try to read it again
+}
+
+type flight[V any] struct {
+	done  chan struct{}
+	value V
+	err   error
+}
+
+// CacheStats are the figures of one cache.
+type CacheStats struct {
+	Hits, Misses int64 // answered from memory, and not
+	Loads        int64 // reads of the store; fewer than misses if many wait for the same
+	Failures     int64 // reads that failed
+	Stale        int64 // old answers given because there was no new one
+	Evicted      int64 // answers forgotten for want of room
+	Entries      int
+}
+
+func newCache[K comparable, V any](entries int, ttl, stale time.Duration, clock func() time.Time, f *freshness,
+	load func(context.Context, K) (loaded[V], error)) *cache[K, V] {
+	c := &cache[K, V]{ttl: ttl, stale: stale, clock: clock, freshness: f, load: load, each: max(1, entries/shards)}
+	for i := range c.shards {
+		c.shards[i].entries = map[K]*entry[V]{}
+		c.shards[i].flights = map[K]*flight[V]{}
+	}
+	return c
+}
+
+func (c *cache[K, V]) stats() (s CacheStats) {
+	for i := range c.shards {
+		sh := &c.shards[i]
+		s.Hits += sh.hits.Load()
+		s.Misses += sh.misses.Load()
+		sh.RLock()
+		s.Entries += len(sh.entries)
+		sh.RUnlock()
+	}
+	s.Loads, s.Failures, s.Stale, s.Evicted = c.loads.Load(), c.failures.Load(), c.served.Load(), c.evicted.Load()
+	return s
+}
+
+func (c *cache[K, V]) get(ctx context.Context, k K) (V, error) {
+	sh := &c.shards[maphash.Comparable(seed, k)%shards]
+	sh.RLock()
+	e := sh.entries[k]
+	sh.RUnlock()
+	now := c.clock()
+	if e != nil && c.good(e, now) {
+		sh.hits.Add(1)
+		return e.value, nil
+	}
+	sh.misses.Add(1)
+	return c.miss(ctx, sh, k, e, now)
+}
+
+// good reports whether e can be given without asking again.
+func (c *cache[K, V]) good(e *entry[V], now time.Time) bool {
+	ttl := c.ttl
+	if !c.freshness.watching.Load() {
+		ttl = min(ttl, unwatched)
+	}
+	return now.Sub(e.at) < ttl && (e.until.IsZero() || now.Before(e.until)) && c.freshness.fresh(e.read, e.slots)
+}
+
+func (c *cache[K, V]) miss(ctx context.Context, sh *shard[K, V], k K, old *entry[V], now time.Time) (V, error) {
+	usable := old != nil && now.Sub(old.at) < c.ttl+c.stale && (!c.strict || c.freshness.fresh(old.read, old.slots))
+	if usable && now.Before(old.retryAt) {
+		c.served.Add(1)
+		return old.value, nil
+	}
+	f := c.fly(ctx, sh, k)
+	var patient <-chan time.Time
+	if usable {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		patient = timer.C
+	}
+	select {
+	case <-f.done:
+		if f.err == nil || !usable {
+			return f.value, f.err
+		}
+	case <-patient:
+	case <-ctx.Done():
+		if !usable {
+			var none V
+			return none, ctx.Err()
+		}
+	}
+	c.served.Add(1)
+	return old.value, nil
+}
+
+// fly starts reading, or joins those who wait for it already.
+func (c *cache[K, V]) fly(ctx context.Context, sh *shard[K, V], k K) *flight[V] {
+	sh.Lock()
+	defer sh.Unlock()
+	if f := sh.flights[k]; f != nil {
+		return f
+	}
+	f := &flight[V]{done: make(chan struct{})}
+	sh.flights[k] = f
+	// Others wait for it too, so it does not end with who began it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	go func() {
+		defer cancel()
+		c.land(ctx, sh, k, f)
+	}()
+	return f
+}
+
+// land reads until it has an answer that no change has overtaken, for whoever
+// joined after the change must not get what was before it. That is looked at
+// under the lock, which those who join hold, too.
+func (c *cache[K, V]) land(ctx context.Context, sh *shard[K, V], k K, f *flight[V]) {
+	for try := 1; ; try++ {
+		e := &entry[V]{read: c.freshness.last.Load(), at: c.clock()}
+		c.loads.Add(1)
+		e.loaded, f.err = c.load(ctx, k)
+		sh.Lock()
+		if f.err == nil && try < 10 && !c.freshness.fresh(e.read, e.slots) {
+			sh.Unlock()
+			continue
+		}
+		f.value = e.value
+		c.keep(sh, k, e, f.err)
+		delete(sh.flights, k)
+		sh.Unlock()
+		close(f.done)
+		return
+	}
+}
+
+// keep stores an answer, or when to ask again after a failure.
+func (c *cache[K, V]) keep(sh *shard[K, V], k K, e *entry[V], err error) {
+	if err != nil {
+		c.failures.Add(1)
+		if old := sh.entries[k]; old != nil {
+			again := *old
+			again.retryAt = c.clock().Add(unwatched)
+			sh.entries[k] = &again
+		}
+		return
+	}
+	if len(sh.entries) >= c.each && sh.entries[k] == nil {
+		for victim := range sh.entries { // a map begins anywhere
+			delete(sh.entries, victim)
+			c.evicted.Add(1)
+			break
+		}
+	}
+	sh.entries[k] = e
+}

@@ -1,0 +1,159 @@
+package catalogtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// desk is a catalog on the store under check, with a namespace of its own.
+type desk struct {
+	t         *testing.T
+	ctx       context.Context
+	store     catalog.Store
+	c         *catalog.Catalog
+	e         *catalog.Editor
+	namespace string
+	ahead     *atomic.Int64 // nanoseconds that the catalog's clock is set forward
+}
+
+var by = catalog.By{Actor: "anna", From: "192.0.2.1", Reason: "check"}
+
+func newDesk(t *testing.T, open Open) *desk {
+	t.Helper()
+	d := &desk{t: t, ctx: t.Context(), store: open(t), namespace: "desk-" + rand.Text(), ahead: new(atomic.Int64)}
+	d.start(nil)
+	d.no(d.e.CreateNamespace(d.ctx, "for a check"))
+	return d
+}
+
+func (d *desk) start(secret []byte) {
+	d.t.Helper()
+	c, err := catalog.Open(d.ctx, catalog.Config{Store: d.store, Secret: secret, Clock: d.now})
+	d.no(err)
+	d.t.Cleanup(func() { d.no(c.Close()) })
+	d.c, d.e = c, c.Edit(d.namespace, by)
+}
+
+// now is the catalog's time.
+func (d *desk) now() time.Time { return time.Now().Add(time.Duration(d.ahead.Load())) }
+
+// forward moves the catalog's time.
+func (d *desk) forward(by time.Duration) { d.ahead.Store(int64(by)) }
+
+// node is another node on the same database.
+func (d *desk) node(open Open) *desk {
+	d.t.Helper()
+	o := *d
+	o.store = open(d.t)
+	o.start(nil)
+	return &o
+}
+
+// beside is another namespace in the same catalog.
+func (d *desk) beside() *desk {
+	d.t.Helper()
+	o := *d
+	o.namespace = "beside-" + rand.Text()
+	o.e = d.c.Edit(o.namespace, by)
+	o.no(o.e.CreateNamespace(o.ctx, ""))
+	return &o
+}
+
+// no stops the check at an error.
+func (d *desk) no(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// is checks that an error is of a kind.
+func (d *desk) is(what string, err, want error) {
+	d.t.Helper()
+	if !errors.Is(err, want) {
+		d.t.Errorf("%s: got error %v, want %v", what, err, want)
+	}
+}
+
+// wrong checks that a mistake in a field is named.
+func (d *desk) wrong(what string, err error) {
+	d.t.Helper()
+	var field *sluice.FieldError
+	if !errors.As(err, &field) {
+		d.t.Errorf("%s: got error %v, want one that names the field", what, err)
+	}
+}
+
+func (d *desk) create(e catalog.Entity) catalog.Entity {
+	d.t.Helper()
+	created, err := d.e.CreateEntity(d.ctx, e)
+	d.no(err)
+	return created
+}
+
+func (d *desk) tier(name string) {
+	d.t.Helper()
+	_, err := d.e.PutTier(d.ctx, catalog.Tier{Name: name})
+	d.no(err)
+}
+
+// limits reads name, limit, name, limit, …
+func limits(pairs ...string) catalog.Limits {
+	l := catalog.Limits{}
+	for i := 0; i < len(pairs); i += 2 {
+		l[pairs[i]] = catalog.Setting{Limit: sluice.MustParse(pairs[i+1])}
+	}
+	return l
+}
+
+func (d *desk) set(s catalog.Scope, pairs ...string) {
+	d.t.Helper()
+	_, err := d.e.SetLimits(d.ctx, s, limits(pairs...), 0)
+	d.no(err)
+}
+
+func (d *desk) resolve(entity, resource string) *catalog.Resolution {
+	d.t.Helper()
+	r, err := d.c.Resolve(d.ctx, catalog.Subject{Namespace: d.namespace, Entity: entity, Resource: resource})
+	d.no(err)
+	return r
+}
+
+// applies checks which limits apply, each as "entity/name limit level".
+func (d *desk) applies(what, entity, resource string, want ...string) {
+	d.t.Helper()
+	wantIDs(d.t, what, tell(d.resolve(entity, resource)), want...)
+}
+
+func tell(r *catalog.Resolution) (lines []string) {
+	for _, demand := range r.Demands(nil) {
+		lines = append(lines, demand.Key.Entity+"/"+demand.Key.Limit+" "+demand.Limit.String()+" "+demand.Level.String())
+	}
+	return lines
+}
+
+// soon waits for another process or connection.
+func (d *desk) soon(what string, within time.Duration, done func() bool) {
+	d.t.Helper()
+	began := time.Now()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		if time.Since(began) > 5*time.Second {
+			d.t.Fatalf("%s: not after 5s", what)
+		}
+		<-tick.C
+	}
+	if took := time.Since(began); took > within {
+		d.t.Errorf("%s: after %s, want %s at most", what, took.Round(time.Millisecond), within)
+	} else {
+		d.t.Logf("%s: after %s", what, took.Round(time.Millisecond))
+	}
+}

@@ -1,0 +1,153 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Declaration is what a file says about limits: the policy file, or one for
+// [Catalog.Plan]. Where it came from (lines and columns) is its parser's
+// business; Validate names the path of what is wrong, such as
+// "tiers.pro.resources.chat.rpm".
+type Declaration struct {
+	// Name is who owns what the file declares, usually its name. Plans
+	// remove only what a declaration of the same name has stored.
+	Name string
+
+	System    Limits
+	Resources map[string]Limits
+	Tiers     map[string]TierDeclaration
+	Entities  map[string]EntityDeclaration
+}
+
+// TierDeclaration declares a tier.
+type TierDeclaration struct {
+	Description string
+	Limits      Limits            // the tier's default
+	Resources   map[string]Limits // by resource
+}
+
+// EntityDeclaration declares an entity.
+type EntityDeclaration struct {
+	Name      string
+	Parent    string
+	Cascade   bool
+	Tier      string
+	Metadata  map[string]string
+	Limits    Limits            // the entity's default
+	Resources map[string]Limits // by resource
+}
+
+// at are the limits declared for a scope.
+func (d *Declaration) at(s Scope) Limits {
+	switch {
+	case s.Entity != "" && s.Resource != "":
+		return d.Entities[s.Entity].Resources[s.Resource]
+	case s.Entity != "":
+		return d.Entities[s.Entity].Limits
+	case s.Tier != "" && s.Resource != "":
+		return d.Tiers[s.Tier].Resources[s.Resource]
+	case s.Tier != "":
+		return d.Tiers[s.Tier].Limits
+	case s.Resource != "":
+		return d.Resources[s.Resource]
+	}
+	return d.System
+}
+
+// scopes calls f with every place for which limits are declared, in order.
+func (d *Declaration) scopes(f func(Scope, Limits) error) error {
+	each := func(s Scope, l Limits) error {
+		if len(l) == 0 {
+			return nil
+		}
+		return f(s, l)
+	}
+	if err := each(Scope{}, d.System); err != nil {
+		return err
+	}
+	byResource := func(s Scope, resources map[string]Limits) error {
+		for _, name := range slices.Sorted(maps.Keys(resources)) {
+			s.Resource = name
+			if err := each(s, resources[name]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := byResource(Scope{}, d.Resources); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Tiers)) {
+		if err := each(Scope{Tier: name}, d.Tiers[name].Limits); err != nil {
+			return err
+		}
+		if err := byResource(Scope{Tier: name}, d.Tiers[name].Resources); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.Entities)) {
+		if err := each(Scope{Entity: id}, d.Entities[id].Limits); err != nil {
+			return err
+		}
+		if err := byResource(Scope{Entity: id}, d.Entities[id].Resources); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *EntityDeclaration) entity(id string) Entity {
+	return Entity{ID: id, Name: d.Name, Parent: d.Parent, Cascade: d.Cascade, Tier: d.Tier, Metadata: d.Metadata}
+}
+
+// Validate says what is wrong with d itself. Whether a tier or a parent that
+// it names is there is for [Catalog.Plan] to say.
+func (d *Declaration) Validate() error {
+	if d.Name != "" {
+		if err := checkID("name", d.Name); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Tiers)) {
+		if err := checkName("tiers", name); err != nil {
+			return err
+		}
+		if err := checkText("tiers."+name+".description", d.Tiers[name].Description); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.Entities)) {
+		declared := d.Entities[id]
+		e := declared.entity(id)
+		if err := e.validate(); err != nil {
+			return fmt.Errorf("entities.%s: %w", clip(id), err)
+		}
+	}
+	return d.scopes(func(s Scope, l Limits) error {
+		if err := s.validate(); err != nil {
+			return err
+		}
+		return l.validate(path(s))
+	})
+}
+
+// path is where a scope's limits stand in a file.
+func path(s Scope) string {
+	var p string
+	switch {
+	case s.Entity != "":
+		p = "entities." + s.Entity
+	case s.Tier != "":
+		p = "tiers." + s.Tier
+	case s.Resource != "":
+		return "resources." + s.Resource
+	default:
+		return "system"
+	}
+	if s.Resource != "" {
+		return p + ".resources." + s.Resource
+	}
+	return p + ".limits"
+}

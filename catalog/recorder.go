@@ -1,0 +1,229 @@
+package catalog
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"hash/maphash"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// RecorderConfig configures a [Recorder].
+type RecorderConfig struct {
+	// Store keeps the usage. It stays the caller's to close.
+	Store Store
+
+	// Every is how often usage is written, and so how much a crash loses at
+	// most. 0 means a second.
+	Every time.Duration
+
+	// Hours and Days are how long hourly and daily rows are kept. 0 means 30
+	// days and two years.
+	Hours, Days time.Duration
+
+	// Series is how many different combinations of entity, resource and limit
+	// one node keeps apart between two writes. What others consume is counted
+	// as [OtherEntity]'s. 0 means 100000.
+	Series int
+
+	// Log gets what goes wrong in the background. nil means slog.Default.
+	Log *slog.Logger
+
+	// Clock is for tests. nil means time.Now.
+	Clock func() time.Time
+}
+
+func (c RecorderConfig) withDefaults() RecorderConfig {
+	if c.Every == 0 {
+		c.Every = time.Second
+	}
+	if c.Hours == 0 {
+		c.Hours = 30 * 24 * time.Hour
+	}
+	if c.Days == 0 {
+		c.Days = 2 * 365 * 24 * time.Hour
+	}
+	if c.Series == 0 {
+		c.Series = 100_000
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c
+}
+
+func (c RecorderConfig) validate() error {
+	switch {
+	case c.Store == nil:
+		return errors.New("catalog: recorder.store: must be set")
+	case c.Every < 10*time.Millisecond || c.Every > time.Minute:
+		return fieldError("catalog: recorder.every", c.Every, "must be from 10ms to a minute")
+	case c.Hours < time.Hour:
+		return fieldError("catalog: recorder.hours", c.Hours, "must be an hour at least")
+	case c.Days < 24*time.Hour:
+		return fieldError("catalog: recorder.days", c.Days, "must be a day at least")
+	case c.Series < 1 || c.Series > 10_000_000:
+		return fieldError("catalog: recorder.series", c.Series, "must be from 1 to 10000000")
+	}
+	return nil
+}
+
+// nodesKept is how long the number of a node's last batch is remembered after
+// it; nobody sends a batch again after that.
+const nodesKept = 7 * 24 * time.Hour
+
+// Recorder counts what is consumed, as a [sluice.Observer], and writes it
+// down every second: one row for each series however many takes there were.
+// A write whose outcome is not known is sent again under the same number, so
+// it counts once. What was not written when the process is killed is lost:
+// the last second, and as long as the store was away before it.
+//
+// What is in flight under a concurrency limit is not consumed and not counted.
+type Recorder struct {
+	config RecorderConfig
+	node   string
+
+	// Only the background uses these.
+	seq        int64                 // of the last batch
+	unsent     []*UsageBatch         // in order of their numbers
+	totals     map[sluice.Key]amount // empty, and kept for its room
+	namespaces map[string]struct{}   // that were seen, to remove their old rows
+
+	each   int // series in a shard
+	shards [usageShards]usageShard
+
+	written, failures, other atomic.Int64
+
+	flush, pruning chan chan error
+
+	stop   context.CancelFunc
+	done   chan struct{}
+	closed sync.Once
+}
+
+const usageShards = 16
+
+type usageShard struct {
+	sync.Mutex
+	now, spare map[sluice.Key]amount // spare is empty, and kept for its room
+	other      map[sluice.Key]amount // of those for whom there is no room
+}
+
+type amount struct{ tokens, count int64 }
+
+var _ sluice.Observer = (*Recorder)(nil)
+
+// NewRecorder starts a recorder. Close ends it.
+func NewRecorder(config RecorderConfig) (*Recorder, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &Recorder{config: config, node: rand.Text(), each: max(1, config.Series/usageShards),
+		totals: map[sluice.Key]amount{}, namespaces: map[string]struct{}{},
+		flush: make(chan chan error), pruning: make(chan chan error), stop: stop, done: make(chan struct{})}
+	for i := range r.shards {
+		r.shards[i].now, r.shards[i].spare, r.shards[i].other = map[sluice.Key]amount{}, map[sluice.Key]amount{}, map[sluice.Key]amount{}
+	}
+	go r.run(ctx)
+	return r, nil
+}
+
+// Decided does nothing: a decision alone is not usage.
+func (r *Recorder) Decided(*sluice.Take, *sluice.Decision, error, time.Duration) {}
+
+// Consumed counts a change of net consumption.
+func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, n sluice.Tokens) {
+	if l.Algorithm == sluice.Concurrency {
+		return
+	}
+	sh := &r.shards[maphash.Comparable(seed, k)%usageShards]
+	sh.Lock()
+	defer sh.Unlock()
+	a, known := sh.now[k]
+	if !known {
+		if len(sh.now) >= r.each {
+			k.Entity = OtherEntity
+			if _, known = sh.other[k]; !known && len(sh.other) >= r.each {
+				k.Resource, k.Limit = OtherEntity, OtherEntity
+			}
+			a = sh.other[k]
+			sh.other[k] = amount{a.tokens + int64(n), a.count + 1}
+			r.other.Add(1)
+			return
+		}
+		// The key may be a part of a request that is larger.
+		k = sluice.Key{Namespace: strings.Clone(k.Namespace), Entity: strings.Clone(k.Entity), Resource: strings.Clone(k.Resource), Limit: strings.Clone(k.Limit)}
+	}
+	sh.now[k] = amount{a.tokens + int64(n), a.count + 1}
+}
+
+// RecorderStats are the figures of a recorder. They only grow.
+type RecorderStats struct {
+	Written  int64 // rows
+	Failures int64 // writes that failed, and are tried again
+	Other    int64 // changes counted as OtherEntity's
+}
+
+// Stats are the figures of the recorder.
+func (r *Recorder) Stats() RecorderStats {
+	return RecorderStats{r.written.Load(), r.failures.Load(), r.other.Load()}
+}
+
+// Flush writes down what was counted until now.
+func (r *Recorder) Flush(ctx context.Context) error { return r.ask(ctx, r.flush) }
+
+// Prune removes usage that is older than it is kept, in all namespaces. The
+// recorder does so by itself every hour.
+func (r *Recorder) Prune(ctx context.Context) error { return r.ask(ctx, r.pruning) }
+
+// ask has the background do something now.
+func (r *Recorder) ask(ctx context.Context, what chan chan error) error {
+	answer := make(chan error, 1)
+	select {
+	case what <- answer:
+	case <-r.done:
+		return sluice.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close writes down what was counted until now, trying for a few seconds if it
+// must, and ends the recorder.
+func (r *Recorder) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var err error
+	for {
+		if err = r.Flush(ctx); err == nil || errors.Is(err, sluice.ErrClosed) || ctx.Err() != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	r.closed.Do(r.stop)
+	<-r.done
+	if errors.Is(err, sluice.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package catalog
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-go/sluice"
+)
+
+func (r *Recorder) run(ctx context.Context) {
+	defer close(r.done)
+	tick := time.NewTicker(r.config.Every)
+	defer tick.Stop()
+	retention := time.NewTicker(time.Hour)
+	defer retention.Stop()
+	late := false
+	for {
+		select {
+		case <-tick.C:
+			err := r.write(ctx)
+			if ctx.Err() == nil && (err != nil) != late { // say it once
+				late = err != nil
+				if late {
+					r.config.Log.Warn("catalog: usage is written later", "error", err)
+				} else {
+					r.config.Log.Info("catalog: usage is written again")
+				}
+			}
+		case <-retention.C:
+			if err := r.prune(ctx); err != nil && ctx.Err() == nil {
+				r.config.Log.Warn("catalog: old usage is removed later", "error", err)
+			}
+		case answer := <-r.flush:
+			answer <- r.write(ctx)
+		case answer := <-r.pruning:
+			answer <- r.prune(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write sends what is unsent, and then what was counted since. While the
+// store is away, counting goes on in place, so that memory is bounded.
+func (r *Recorder) write(ctx context.Context) error {
+	if err := r.send(ctx); err != nil {
+		return err
+	}
+	rows := r.drain(r.config.Clock())
+	for size := min(r.config.Store.MaxBatch(), 5000); len(rows) > 0; {
+		n := min(len(rows), size)
+		r.seq++
+		r.unsent = append(r.unsent, &UsageBatch{Node: r.node, Seq: r.seq, Rows: rows[:n]})
+		rows = rows[n:]
+	}
+	return r.send(ctx)
+}
+
+func (r *Recorder) send(ctx context.Context) error {
+	for len(r.unsent) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+		err := r.config.Store.AddUsage(ctx, r.unsent[0])
+		cancel()
+		if err != nil {
+			r.failures.Add(1)
+			return err
+		}
+		r.written.Add(int64(len(r.unsent[0].Rows)))
+		r.unsent = r.unsent[1:]
+	}
+	return nil
+}
+
+// drain is what was counted since the last time, as rows.
+func (r *Recorder) drain(now time.Time) (rows []UsageRow) {
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.Lock()
+		counted, other := sh.now, sh.other
+		sh.now, sh.spare = sh.spare, counted
+		if len(other) > 0 {
+			sh.other = map[sluice.Key]amount{}
+		}
+		sh.Unlock()
+		for _, some := range []map[sluice.Key]amount{counted, other} {
+			for k, a := range some {
+				k = printable(k)
+				t := r.totals[k]
+				r.totals[k] = amount{t.tokens + a.tokens, t.count + a.count}
+			}
+		}
+		clear(counted)
+	}
+	rows = make([]UsageRow, 0, 2*len(r.totals))
+	for k, a := range r.totals {
+		for _, span := range []Span{Hourly, Daily} {
+			rows = append(rows, UsageRow{
+				Namespace: k.Namespace, Entity: k.Entity, Resource: k.Resource, Limit: k.Limit,
+				Span: span, Start: start(span, now), Amount: a.tokens, Count: a.count,
+			})
+		}
+		if len(r.namespaces) < maxNamespaces {
+			r.namespaces[k.Namespace] = struct{}{}
+		}
+	}
+	clear(r.totals)
+	return rows
+}
+
+// maxNamespaces bounds how many namespaces are remembered that are not in the
+// catalog.
+const maxNamespaces = 10_000
+
+// printable is k with all in it that not every database can store replaced.
+// The keys of buckets may be any bytes.
+func printable(k sluice.Key) sluice.Key {
+	for _, part := range []*string{&k.Namespace, &k.Entity, &k.Resource, &k.Limit} {
+		if utf8.ValidString(*part) && !strings.ContainsFunc(*part, unicode.IsControl) {
+			continue
+		}
+		*part = strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) || r == utf8.RuneError {
+				return '?'
+			}
+			return r
+		}, *part)
+	}
+	return k
+}
+
+// prune removes usage that is older than it is kept, in all namespaces.
+func (r *Recorder) prune(ctx context.Context) error {
+	c := &Catalog{store: r.config.Store}
+	now := r.config.Clock()
+	stored, err := c.all(ctx, ListQuery{Kind: KindNamespace})
+	if err != nil {
+		return err
+	}
+	names := maps.Clone(r.namespaces)
+	for _, n := range stored {
+		names[n.ID] = struct{}{}
+	}
+	for name := range names {
+		for span, kept := range map[Span]time.Duration{Hourly: r.config.Hours, Daily: r.config.Days} {
+			if _, err := c.purge(ctx, Purge{Target: PurgeUsage, Namespace: name, Span: span, Before: start(span, now.Add(-kept))}); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = c.purge(ctx, Purge{Target: PurgeNodes, Before: now.Add(-nodesKept)})
+	return err
+}

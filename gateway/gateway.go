@@ -1,0 +1,198 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Gateway is a reverse proxy behind a gate. It is an [http.Handler]; Serve
+// and Shutdown run it as a server of its own.
+type Gateway struct {
+	config   Config
+	upstream *url.URL
+	proxy    *httputil.ReverseProxy
+	handler  http.Handler
+	server   *http.Server
+
+	ctx    context.Context // ends requests that outlive a shutdown
+	stop   context.CancelFunc
+	active sync.WaitGroup // requests, also those whose connection was taken over
+	mu     sync.Mutex
+	closed bool
+}
+
+// New is a gateway as config says.
+func New(config Config) (*Gateway, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	upstream, h2c, err := config.upstream()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	g := &Gateway{config: config, upstream: upstream, ctx: ctx, stop: stop}
+	g.proxy = &httputil.ReverseProxy{
+		Rewrite:        g.rewrite,
+		Transport:      config.transport(h2c),
+		ModifyResponse: modify,
+		ErrorHandler:   g.failed,
+		ErrorLog:       slog.NewLogLogger(config.Log.Handler(), slog.LevelWarn),
+		BufferPool:     buffers,
+	}
+	var inner http.Handler = http.HandlerFunc(g.forward)
+	if config.Inner != nil {
+		inner = config.Inner(inner)
+	}
+	g.handler = config.Gate.Wrap(inner)
+	g.server = g.newServer()
+	return g, nil
+}
+
+func (g *Gateway) newServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           g,
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       g.config.IdleTimeout,
+		MaxHeaderBytes:    g.config.MaxHeader,
+		ErrorLog:          slog.NewLogLogger(g.config.Log.Handler(), slog.LevelWarn),
+		BaseContext:       func(net.Listener) context.Context { return g.ctx },
+	}
+}
+
+// Server is the server that Serve runs, for callers who want to set its TLS
+// and call ServeTLS themselves.
+func (g *Gateway) Server() *http.Server { return g.server }
+
+// Serve accepts connections until Shutdown, and then answers
+// [http.ErrServerClosed].
+func (g *Gateway) Serve(l net.Listener) error { return g.server.Serve(l) }
+
+// Shutdown accepts nothing more and waits until every request is answered and
+// every WebSocket closed. When ctx ends before that, the rest is broken off,
+// and ctx's error is the answer.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	err := g.server.Shutdown(ctx)
+	idle := make(chan struct{})
+	go func() {
+		g.active.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	g.stop()
+	if err != nil {
+		g.server.Close() //nolint:errcheck // the reason is in err
+		<-idle
+	}
+	g.proxy.Transport.(*http.Transport).CloseIdleConnections()
+	return err
+}
+
+// enter counts a request, unless the gateway is closed.
+func (g *Gateway) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.active.Add(1)
+	}
+	return !g.closed
+}
+
+// exchange is what the parts of the gateway know about one request.
+type exchange struct {
+	id      string
+	header  http.Header // of the response, as it was before the upstream answered
+	stalled atomic.Bool // the client was too slow with its body
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		return e
+	}
+	return &exchange{}
+}
+
+// ServeHTTP gives the request an id and lets the gate decide.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := requestID(r.Header)
+	w.Header()[hRequestID] = []string{id}
+	// Requests that were on their way when a shutdown began are served: their
+	// connection is open, so the server waits for them.
+	if g.enter() {
+		defer g.active.Done()
+	}
+	r.Header[hRequestID] = []string{id}
+	g.handler.ServeHTTP(w, r)
+}
+
+// forward sends a request that has passed the gate to the upstream.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
+	e := &exchange{id: r.Header.Get(hRequestID), header: w.Header()}
+	if g.config.MaxBody >= 0 && r.ContentLength > g.config.MaxBody {
+		g.tooLarge(w)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
+	sw := &stallWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: g.config.StallTimeout}
+	if r.Body != nil && r.Body != http.NoBody {
+		body := r.Body
+		if g.config.MaxBody >= 0 {
+			body = http.MaxBytesReader(w, body, g.config.MaxBody)
+		}
+		r.Body = &stallReader{ReadCloser: body, control: sw.control, timeout: g.config.StallTimeout, stalled: &e.stalled}
+	}
+	g.proxy.ServeHTTP(sw, r)
+}
+
+const hRequestID = "X-Request-Id"
+
+// requestID is the id the client sent, if it can stand in a log as it is, or
+// a new one.
+func requestID(h http.Header) string {
+	if ids := h[hRequestID]; len(ids) == 1 && len(ids[0]) >= 1 && len(ids[0]) <= 128 && !strings.ContainsFunc(ids[0], odd) {
+		return ids[0]
+	}
+	return rand.Text()
+}
+
+func odd(c rune) bool {
+	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:/+=", c))
+}
+
+var buffers = &bufferPool{}
+
+// bufferPool lends the buffers that bodies are copied through.
+type bufferPool struct{ pool sync.Pool }
+
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 32<<10)
+}
+
+func (p *bufferPool) Put(b []byte) { p.pool.Put(&b) }

@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"strings"
+)
+
+// rewrite makes the request for the upstream. Hop-by-hop headers and whatever
+// the client claims about forwarding are gone by now; what is added here is
+// what the gateway knows, or what a proxy that it trusts has said.
+func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
+	p.SetURL(g.upstream)
+	client, trusted := g.config.Gate.Client(p.In.Header, p.In.RemoteAddr)
+	if trusted {
+		chain := p.In.Header.Values("X-Forwarded-For")
+		if g.config.Gate.ClientHeader() != "X-Forwarded-For" {
+			chain = []string{client.String()} // the proxy told it in another header
+		}
+		if len(chain) > 0 {
+			p.Out.Header["X-Forwarded-For"] = []string{strings.Join(chain, ", ")}
+		}
+	}
+	p.SetXForwarded()
+	if trusted {
+		for _, name := range [...]string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
+			if v := p.In.Header.Get(name); v != "" {
+				p.Out.Header.Set(name, v)
+			}
+		}
+	}
+	p.Out.Header.Del("X-Real-Ip")
+	if client.IsValid() {
+		p.Out.Header["X-Real-Ip"] = []string{client.String()}
+	}
+	if _, ok := p.In.Header["User-Agent"]; !ok {
+		p.Out.Header["User-Agent"] = []string{""} // not net/http's own
+	}
+}
+
+// modify lets each response have one word on limits: where the gate has set a
+// header, the upstream's of the same name is dropped, and so is its request
+// id.
+func modify(r *http.Response) error {
+	own := exchangeOf(r.Request.Context()).header
+	for name := range own {
+		if name == hRequestID || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit-") {
+			r.Header.Del(name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// Unary limits unary calls.
+func Unary(g *httplimit.Gate) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		a, err := admit(ctx, g, info.FullMethod)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { a.end(a.served) }()
+		if err := grpc.SetHeader(ctx, a.header); err != nil {
+			return nil, err
+		}
+		response, err := next(a.ctx, request)
+		a.served = true
+		return response, err
+	}
+}
+
+// Stream limits streams: opening one is a request. A limit of concurrency is
+// held for as long as it is open.
+func Stream(g *httplimit.Gate) grpc.StreamServerInterceptor {
+	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		a, err := admit(stream.Context(), g, info.FullMethod)
+		if err != nil {
+			return err
+		}
+		defer func() { a.end(a.served) }()
+		if err := stream.SetHeader(a.header); err != nil {
+			return err
+		}
+		err = next(server, &settlingStream{ServerStream: stream, ctx: a.ctx})
+		a.served = true
+		return err
+	}
+}
+
+// settlingStream carries the context in which a cost can be set.
+type settlingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *settlingStream) Context() context.Context { return s.ctx }
+
+// admission is a call that has passed the gate. A handler that panics leaves
+// it unserved, and what the call took is given back.
+type admission struct {
+	ctx    context.Context
+	end    func(served bool)
+	header metadata.MD
+	served bool
+}
+
+// admit decides a call. An error is the status to answer.
+func admit(ctx context.Context, g *httplimit.Gate, method string) (*admission, error) {
+	header, remote := origin(ctx)
+	c := new(httplimit.Call)
+	g.Decide(ctx, &httplimit.Request{Method: http.MethodPost, Path: method, Header: header, Remote: remote}, c)
+	told := http.Header{}
+	c.Headers(told)
+	if !c.Outcome.Passes() {
+		grpc.SetHeader(ctx, fields(told)) //nolint:errcheck // the status says the same
+		return nil, refusal(c)
+	}
+	held, end := g.Hold(ctx, c)
+	return &admission{ctx: held, end: end, header: fields(told)}, nil
+}
+
+// origin is the call's metadata as headers, and where it came from.
+func origin(ctx context.Context) (http.Header, string) {
+	remote := ""
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		remote = p.Addr.String()
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	header := make(http.Header, len(md))
+	for name, values := range md {
+		header[http.CanonicalHeaderKey(name)] = values
+	}
+	return header, remote
+}
+
+// fields are headers as metadata, whose names are in lower case.
+func fields(h http.Header) metadata.MD {
+	md := metadata.MD{}
+	for name, values := range h {
+		md.Append(name, values...)
+	}
+	return md
+}
+
+// refusal is the status of a call that does not pass.
+func refusal(c *httplimit.Call) error {
+	p := c.Problem()
+	code := codes.ResourceExhausted
+	switch c.Outcome {
+	case httplimit.Invalid:
+		code = codes.Unauthenticated
+	case httplimit.Denied:
+		code = codes.PermissionDenied
+	case httplimit.Unavailable:
+		code = codes.Unavailable
+		if errors.Is(c.Err, context.Canceled) {
+			code = codes.Canceled
+		}
+	}
+	info := &errdetails.ErrorInfo{Reason: p.Code, Domain: "sluice", Metadata: map[string]string{}}
+	for name, value := range map[string]string{"tier": p.Tier, "limit": p.Limit, "quota": p.Quota} {
+		if value != "" {
+			info.Metadata[name] = value
+		}
+	}
+	details := []protoadapt.MessageV1{info}
+	if c.RetryAfter > 0 && c.RetryAfter != sluice.Never {
+		after := c.RetryAfter.Round(time.Millisecond) // it is exact here, not in whole seconds
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(max(after, time.Millisecond))})
+	}
+	if len(p.Violated) > 0 {
+		quota := &errdetails.QuotaFailure{}
+		for _, limit := range p.Violated {
+			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: limit, Description: p.Message})
+		}
+		details = append(details, quota)
+	}
+	help := &errdetails.Help{}
+	if p.Docs != "" {
+		help.Links = append(help.Links, &errdetails.Help_Link{Description: "documentation", Url: p.Docs})
+	}
+	if p.Upgrade != "" {
+		help.Links = append(help.Links, &errdetails.Help_Link{Description: "upgrade", Url: p.Upgrade})
+	}
+	if len(help.Links) > 0 {
+		details = append(details, help)
+	}
+	s := status.New(code, p.Message)
+	if with, err := s.WithDetails(details...); err == nil {
+		s = with
+	}
+	return s.Err()
+}

@@ -1,0 +1,49 @@
+package httplimit
+
+import (
+	"context"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Handlers behind a gate that answer repeated writes with stored responses
+// need to know who is calling, and that a replay costs less than a first run.
+// So requests that the policy's section "idempotency" is about carry their
+// call.
+
+type admittedKey struct{}
+
+func withCall(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, admittedKey{}, c)
+}
+
+// Admitted is the call of a request that the policy's section "idempotency"
+// is about, while it is served behind [Gate.Wrap]; else nil.
+func Admitted(ctx context.Context) *Call {
+	c, _ := ctx.Value(admittedKey{}).(*Call)
+	return c
+}
+
+// Waive lets the call cost at most so much in each limit. The rest is given
+// back when the response is done.
+func (c *Call) Waive(most sluice.Tokens) { c.waived, c.most = true, most }
+
+// waive gives back what a call took and is not to cost.
+func (g *Gate) waive(ctx context.Context, c *Call) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	var refunds []sluice.Demand
+	for i, r := range c.Decision.Results {
+		if r.Consumed > c.most && c.Decision.Demands[i].Limit.Algorithm != sluice.Concurrency {
+			refund := c.Decision.Demands[i]
+			refund.Cost = c.most - r.Consumed
+			refunds = append(refunds, refund)
+		}
+	}
+	if len(refunds) == 0 {
+		return
+	}
+	if _, err := g.config.Limiter.Adjust(ctx, refunds...); err != nil {
+		g.config.Log.WarnContext(ctx, "tokens were not given back", "error", err)
+	}
+}

@@ -1,0 +1,188 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/identity"
+	"github.com/sluice-go/sluice/policy"
+)
+
+// Request is what a gate decides about.
+type Request struct {
+	Method string
+	Path   string // as sent, with its escapes: [net/url.URL.EscapedPath]
+	Header http.Header
+	Remote string // host and port of the connection
+}
+
+// Outcome is what becomes of a request.
+type Outcome uint8
+
+const (
+	// Unlimited requests pass without a take: they are exempt, of an
+	// allow-listed caller, or no limit applies.
+	Unlimited Outcome = iota
+	// Allowed requests pass and have consumed.
+	Allowed
+	// Refused requests are over a limit.
+	Refused
+	// Invalid requests carry a credential that is not valid.
+	Invalid
+	// Denied requests are of a caller on the deny list.
+	Denied
+	// Banned requests are of a caller that is banned for a while.
+	Banned
+	// Unavailable requests could not be decided.
+	Unavailable
+)
+
+func (o Outcome) String() string {
+	return [...]string{"unlimited", "allowed", "refused", "invalid", "denied", "banned", "unavailable"}[o]
+}
+
+// Passes says whether the request may go on.
+func (o Outcome) Passes() bool { return o <= Allowed }
+
+// Call is a request and what was decided about it. The zero Call is ready; it
+// can be used again and then keeps its memory.
+type Call struct {
+	Outcome  Outcome
+	Policy   *policy.Policy
+	Route    *policy.Route
+	Tier     *policy.Tier // nil for requests that were not looked at closely
+	Identity identity.Identity
+
+	// Decision is the answer to the take, if there was one.
+	Decision sluice.Decision
+
+	// Labels name the limits of Decision.Demands, by index.
+	Labels []string
+
+	// RetryAfter is when to try again, jitter included; 0 if that makes no
+	// difference, or [sluice.Never].
+	RetryAfter time.Duration
+
+	// Err is why the outcome is Invalid or Unavailable.
+	Err error
+
+	waived bool // it is to cost at most this
+	most   sluice.Tokens
+
+	take sluice.Take
+	buf  []byte
+	ends []headerValue
+}
+
+// reset keeps the memory. It goes field by field, which is quicker than to
+// write over the whole.
+func (c *Call) reset() {
+	c.waived, c.most = false, 0
+	c.Outcome, c.RetryAfter, c.Err, c.Tier = Unlimited, 0, nil, nil
+	c.Labels, c.buf, c.ends = c.Labels[:0], c.buf[:0], c.ends[:0]
+	c.Decision = sluice.Decision{Results: c.Decision.Results[:0]}
+	c.take = sluice.Take{Demands: c.take.Demands[:0]}
+	if c.Identity.Address != "" { // of an earlier request
+		c.Identity = identity.Identity{}
+	}
+}
+
+// Decide decides a request. If the outcome is Allowed and the decision has an
+// ID, that is a lease, which has to be settled.
+func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
+	v := g.current()
+	c.reset()
+	c.Policy = v.policy
+	c.Route = v.policy.Match(r.Method, r.Path)
+	if c.Route.Exempt {
+		return
+	}
+	if err := v.identifier.Identify(ctx, r.Header, r.Remote, &c.Identity); err != nil {
+		g.unidentified(ctx, r, c, err)
+		return
+	}
+	g.tier(ctx, c)
+	if listed(&v.policy.Deny, &c.Identity) {
+		c.Outcome = Denied
+		return
+	}
+	if listed(&v.policy.Allow, &c.Identity) {
+		return
+	}
+	if g.banned(c) {
+		return
+	}
+	if err := g.demand(ctx, r, c); err != nil {
+		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
+		return
+	}
+	g.emergency(c)
+	if len(c.take.Demands) == 0 {
+		g.seen(c)
+		return
+	}
+	g.decide(ctx, c)
+	g.seen(c)
+	if c.Outcome == Refused {
+		g.config.Audit.note(r, c)
+	}
+}
+
+// tier finds the caller's tier. If it cannot be looked up, the credential's
+// counts.
+func (g *Gate) tier(ctx context.Context, c *Call) {
+	c.Tier = c.Policy.AnonymousTier
+	if c.Identity.Kind == identity.ByAddress {
+		return
+	}
+	if g.config.TierOf != nil {
+		tier, err := g.config.TierOf(ctx, c.Policy.Namespace, c.Identity.Entity, c.Identity.Tier)
+		if err == nil {
+			c.Identity.Tier = tier
+		} else if ctx.Err() == nil {
+			g.config.Log.WarnContext(ctx, "the tier of a caller cannot be looked up", "error", err)
+		}
+	}
+	c.Tier = c.Policy.Tier(c.Identity.Tier)
+}
+
+// listed says whether somebody is on a list, by any name.
+func listed(l *policy.List, id *identity.Identity) bool {
+	return !l.Empty() && (l.HasEntity(id.Entity) || id.Key != "" && l.HasEntity(id.Key) || l.HasAddress(id.Client))
+}
+
+// decide asks the limiter and says what follows.
+func (g *Gate) decide(ctx context.Context, c *Call) {
+	if err := g.config.Limiter.Decide(ctx, &c.take, &c.Decision); err != nil {
+		g.undecided(ctx, c, err)
+		return
+	}
+	if c.Decision.Allowed {
+		c.Outcome = Allowed
+		return
+	}
+	c.Outcome = Refused
+	c.RetryAfter = jittered(c.Decision.RetryAfter, c.Policy.Headers.RetryAfterJitter)
+}
+
+// undecided follows the demands' OnUnavailable after an error. A store behind
+// package failover has done so before and gives no error.
+func (g *Gate) undecided(ctx context.Context, c *Call, err error) {
+	c.Decision = sluice.Decision{Results: c.Decision.Results[:0]}
+	if errors.Is(err, sluice.ErrUnavailable) || errors.Is(err, sluice.ErrUnknown) {
+		for i := range c.take.Demands {
+			if c.take.Demands[i].OnUnavailable != sluice.Allow && !c.take.Demands[i].Shadow {
+				c.Outcome = Unavailable
+			}
+		}
+	} else {
+		c.Outcome = Unavailable
+	}
+	c.Err, c.RetryAfter = err, time.Second
+	if ctx.Err() == nil {
+		g.config.Log.ErrorContext(ctx, "no decision", "endpoint", c.Route.Endpoint, "passed", c.Outcome.Passes(), "error", err)
+	}
+}

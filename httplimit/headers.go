@@ -1,0 +1,235 @@
+package httplimit
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// The headers that responses carry, as net/http spells them.
+const (
+	hRateLimit = "Ratelimit"
+	hPolicy    = "Ratelimit-Policy"
+	hLimit     = "Ratelimit-Limit"
+	hRemaining = "Ratelimit-Remaining"
+	hReset     = "Ratelimit-Reset"
+	hCost      = "X-Ratelimit-Cost"
+	hSource    = "X-Ratelimit-Source"
+	hDegraded  = "X-Ratelimit-Degraded"
+	hRetry     = "Retry-After"
+	hWarning   = "Warning"
+)
+
+// headerValue is where in the buffer the value of a header ends.
+type headerValue struct {
+	name string
+	end  int
+}
+
+// Headers writes what the policy wants responses to tell about the call into
+// h. All values share one piece of memory.
+func (c *Call) Headers(h http.Header) {
+	if len(c.Decision.Results) > 0 && !c.Decision.Demands[c.Decision.Decider].Shadow {
+		want := &c.Policy.Headers
+		if want.IETF {
+			c.ietf()
+		}
+		if want.Legacy {
+			c.plain("", false)
+		}
+		if want.XRateLimit {
+			c.plain("X-", true)
+		}
+		if want.Cost {
+			c.value(hCost, append(c.buf, c.Route.Cost.String()...))
+		}
+		if want.Source {
+			c.value(hSource, append(c.buf, source(c.Decision.Source)...))
+		}
+		if want.Degraded && c.degraded() {
+			c.value(hDegraded, append(c.buf, "true"...))
+			c.value(hWarning, append(c.buf, `199 - "limits are kept by this node alone"`...))
+		}
+	}
+	if c.RetryAfter > 0 && c.RetryAfter != sluice.Never && !c.Outcome.Passes() {
+		c.value(hRetry, strconv.AppendInt(c.buf, ceilSeconds(c.RetryAfter), 10))
+	}
+	c.flush(h)
+}
+
+func (c *Call) degraded() bool {
+	return c.Decision.Source == sluice.Degraded || c.Decision.Source == sluice.Unknown
+}
+
+func source(s sluice.Source) string {
+	if s == sluice.FromDenyCache {
+		return "deny-cache"
+	}
+	return s.String()
+}
+
+// value ends the value of a header.
+func (c *Call) value(name string, buf []byte) {
+	c.buf = buf
+	c.ends = append(c.ends, headerValue{name, len(buf)})
+}
+
+// flush puts the values into h, with one allocation for their text and one
+// for the slices that headers are.
+func (c *Call) flush(h http.Header) {
+	if len(c.ends) == 0 {
+		return
+	}
+	text, start := string(c.buf), 0
+	values := make([]string, len(c.ends))
+	for i, e := range c.ends {
+		values[i] = text[start:e.end]
+		h[e.name] = values[i : i+1 : i+1]
+		start = e.end
+	}
+	c.buf, c.ends = c.buf[:0], c.ends[:0]
+}
+
+// ietf writes RateLimit-Policy and RateLimit as structured fields, as the
+// IETF draft says (draft-ietf-httpapi-ratelimit-headers-11). Shadow limits
+// are nobody's business.
+func (c *Call) ietf() {
+	d := &c.Decision
+	b := c.buf
+	for i := range d.Demands {
+		if d.Demands[i].Shadow {
+			continue
+		}
+		if len(b) > len(c.buf) {
+			b = append(b, ", "...)
+		}
+		b = appendPolicy(b, c.Labels[i], &d.Demands[i].Limit)
+	}
+	c.value(hPolicy, b)
+	b = c.buf
+	for i := range d.Demands {
+		if d.Demands[i].Shadow {
+			continue
+		}
+		if len(b) > len(c.buf) {
+			b = append(b, ", "...)
+		}
+		b = appendName(b, c.Labels[i])
+		b = append(b, ";r="...)
+		b = strconv.AppendInt(b, d.Results[i].Remaining.Whole(), 10)
+		if t, ok := renewal(&d.Results[i]); ok {
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, t, 10)
+		}
+	}
+	c.value(hRateLimit, b)
+}
+
+// appendPolicy writes a limit's quota and window. The quota of a token bucket
+// is what a full one has, and its window the time in which it fills: so what
+// remains is never above the quota, and quota by window is the true rate.
+func appendPolicy(b []byte, name string, l *sluice.Limit) []byte {
+	b = appendName(b, name)
+	b = append(b, ";q="...)
+	b = strconv.AppendInt(b, l.Capacity().Whole(), 10)
+	if l.Algorithm == sluice.Concurrency {
+		return append(b, `;qu="concurrent-requests"`...)
+	}
+	if w := window(l); w > 0 {
+		b = append(b, ";w="...)
+		b = strconv.AppendInt(b, w, 10)
+	}
+	return b
+}
+
+// window is in how many seconds the capacity comes back, rounded up; 0 for a
+// month, which has no fixed length.
+func window(l *sluice.Limit) int64 {
+	switch l.Calendar {
+	case sluice.CalendarDay:
+		return 24 * 60 * 60
+	case sluice.CalendarMonth:
+		return 0
+	}
+	if l.Algorithm != sluice.TokenBucket || l.Capacity() == l.Amount {
+		return ceilSeconds(l.Period)
+	}
+	fill := float64(l.Period) * float64(l.Capacity()) / float64(l.Amount)
+	return ceilSeconds(time.Duration(min(fill, 1e18)))
+}
+
+// appendName writes a string of a structured field.
+func appendName(b []byte, name string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(name); i++ {
+		switch ch := name[i]; {
+		case ch < ' ' || ch > '~':
+			b = append(b, '?')
+		case ch == '"' || ch == '\\':
+			b = append(b, '\\', ch)
+		default:
+			b = append(b, ch)
+		}
+	}
+	return append(b, '"')
+}
+
+// renewal is in how many seconds there is more: when the bucket is full, or
+// for a limit that refused, when the cost could pass.
+func renewal(r *sluice.Result) (int64, bool) {
+	after := r.ResetAfter
+	if !r.Fits {
+		after = r.RetryAfter
+	}
+	return ceilSeconds(after), after != sluice.Never
+}
+
+// plain writes -Limit, -Remaining and -Reset of the limit that decided. The
+// reset is in seconds, or with date as a time in Unix seconds, which is what
+// those who read the headers with X- expect.
+func (c *Call) plain(prefix string, date bool) {
+	names := [...]string{hLimit, hRemaining, hReset}
+	if prefix != "" {
+		names = [...]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+	}
+	d := &c.Decision
+	limit, result := &d.Demands[d.Decider].Limit, &d.Results[d.Decider]
+	c.value(names[0], strconv.AppendInt(c.buf, limit.Capacity().Whole(), 10))
+	c.value(names[1], strconv.AppendInt(c.buf, result.Remaining.Whole(), 10))
+	reset, ok := renewal(result)
+	if !ok {
+		return
+	}
+	if date {
+		now := d.Time
+		if now.IsZero() {
+			now = time.Now()
+		}
+		reset += now.Unix()
+	}
+	c.value(names[2], strconv.AppendInt(c.buf, reset, 10))
+}
+
+// ceilSeconds rounds up, because whoever comes back early is refused again.
+func ceilSeconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	n := int64(d / time.Second)
+	if d%time.Second != 0 {
+		n++
+	}
+	return n
+}
+
+// jittered adds up to jitter, so that those refused at the same time do not
+// come back at the same time.
+func jittered(after, jitter time.Duration) time.Duration {
+	if jitter <= 0 || after == sluice.Never {
+		return after
+	}
+	return after + rand.N(jitter+1)
+}

@@ -1,0 +1,178 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// learned is what all processes know about an upstream. It is kept in two
+// buckets of their store, so that time in the store undoes it:
+//
+//   - pause has a million tokens a second. A debt of n seconds' worth means
+//     that nobody sends for n seconds.
+//   - pace is full at full speed and half full at half of it.
+//
+// Each process looks at them a few times a second at most.
+type learned struct {
+	config *TransportConfig
+	pause  sluice.Demand
+	pace   sluice.Demand
+
+	mu       sync.Mutex
+	looked   time.Time
+	known    float64 // the pace as last seen
+	refusals int     // in a row, as this process saw them
+}
+
+const (
+	// fresh is for how long what was seen is acted on.
+	fresh = 200 * time.Millisecond
+	// slowest is the pace that refusals stop at: somebody has to try.
+	slowest = 1.0 / 16
+
+	pausePerSecond = 1_000_000 * sluice.Token
+	paceCapacity   = 1_000_000 * sluice.Token
+	look           = sluice.Tokens(1) // what a look costs: a thousandth of a token
+)
+
+func newLearned(c *TransportConfig) *learned {
+	key := sluice.Key{Namespace: c.Namespace, Entity: "upstream", Resource: c.Upstream}
+	pause, pace := key, key
+	pause.Limit, pace.Limit = "pause", "pace"
+	return &learned{
+		config: c, known: 1,
+		pause: sluice.Demand{Key: pause, Limit: sluice.Limit{Amount: pausePerSecond, Period: time.Second}, Cost: look, Critical: true},
+		pace: sluice.Demand{
+			Key: pace, Limit: sluice.Limit{Amount: paceCapacity, Period: c.Recovery},
+			Cost: look, Critical: true, Shadow: true, // it is read, and never blocks
+		},
+	}
+}
+
+// wait waits until the upstream may be asked and tells the pace. If the
+// store cannot be asked, what was known last stands.
+func (l *learned) wait(ctx context.Context) (float64, error) {
+	l.mu.Lock()
+	known, isFresh := l.known, time.Since(l.looked) < fresh
+	l.mu.Unlock()
+	if isFresh {
+		return known, nil
+	}
+	d, err := l.config.Limiter.Wait(ctx, sluice.Take{Demands: []sluice.Demand{l.pause, l.pace}, Priority: priority(ctx)})
+	if err != nil {
+		var refusal *sluice.RefusedError
+		switch {
+		case ctx.Err() != nil:
+			return known, err
+		case errors.As(err, &refusal):
+			return known, fmt.Errorf("%w: %w", errPaused, err)
+		}
+		l.config.Log.WarnContext(ctx, "cannot look up what the upstream wants", "upstream", l.config.Upstream, "error", err)
+		return known, nil
+	}
+	pace := paceOf(d.Results[1].Remaining)
+	l.mu.Lock()
+	l.looked, l.known = time.Now(), pace
+	l.mu.Unlock()
+	return pace, nil
+}
+
+func paceOf(remaining sluice.Tokens) float64 {
+	return min(max(float64(remaining)/float64(paceCapacity), slowest), 1)
+}
+
+// paused looks whether a pause has begun.
+func (l *learned) paused(ctx context.Context) bool {
+	d, err := l.config.Limiter.Peek(ctx, l.pause)
+	if err != nil || d.Allowed {
+		return false
+	}
+	l.forget()
+	return true
+}
+
+// forget makes the next request look.
+func (l *learned) forget() {
+	l.mu.Lock()
+	l.looked = time.Time{}
+	l.mu.Unlock()
+}
+
+// from learns from an answer to a request that was sent at that pace.
+func (l *learned) from(ctx context.Context, r *http.Response, demands []sluice.Demand, pace float64) {
+	now := time.Now()
+	says := readUpstream(r, now)
+	l.mu.Lock()
+	if r.StatusCode == http.StatusTooManyRequests {
+		l.refusals++
+	} else if !refused(r) {
+		l.refusals = 0
+	}
+	refusals := l.refusals
+	l.mu.Unlock()
+
+	pause, target := time.Duration(0), 1.0
+	switch {
+	case refused(r) && says.retry > 0:
+		pause = says.retry
+	case r.StatusCode == http.StatusTooManyRequests && says.exhausted:
+		pause = max(says.reset, time.Second)
+	case r.StatusCode == http.StatusTooManyRequests:
+		pause = time.Second << min(refusals-1, 6) // it did not say: 1 s, 2 s, 4 s …
+	case says.exhausted:
+		pause = says.reset
+	case says.scarce:
+		target = spread(says, demands)
+	}
+	if r.StatusCode == http.StatusTooManyRequests {
+		target = pace / 2
+	}
+	if pause = min(pause, l.config.MaxPause); pause > 0 {
+		l.config.Log.InfoContext(ctx, "the upstream wants a pause", "upstream", l.config.Upstream, "status", r.StatusCode, "pause", pause)
+		l.lower(ctx, l.pause, look-sluice.Tokens(pause.Seconds()*float64(pausePerSecond)))
+	}
+	if target < 1 {
+		l.lower(ctx, l.pace, sluice.Tokens(max(target, slowest)*float64(paceCapacity)))
+	}
+}
+
+// spread is the pace at which what is left lasts until it is renewed.
+func spread(says upstream, demands []sluice.Demand) float64 {
+	fastest := math.Inf(1)
+	for i := range demands {
+		if l := demands[i].Limit; l.Period > 0 && !demands[i].Shadow {
+			requests := float64(l.Amount) / float64(demands[i].Charge())
+			fastest = min(fastest, requests/l.Period.Seconds())
+		}
+	}
+	if math.IsInf(fastest, 1) || says.reset <= 0 {
+		return 1
+	}
+	return float64(says.remaining) / says.reset.Seconds() / fastest
+}
+
+// lower takes a bucket down to what is given, if it has more. Processes that
+// learn the same thing at once do not add up: whoever comes second sees in
+// the answer to its own change that it was too much, and gives that back.
+func (l *learned) lower(ctx context.Context, demand sluice.Demand, to sluice.Tokens) {
+	defer l.forget()
+	d, err := l.config.Limiter.Peek(ctx, demand)
+	if err == nil && d.Results[0].Remaining > to {
+		demand.Cost = d.Results[0].Remaining - to
+		d, err = l.config.Limiter.Adjust(ctx, demand)
+		if err == nil && d.Results[0].Remaining < to {
+			demand.Cost = d.Results[0].Remaining - to
+			_, err = l.config.Limiter.Adjust(ctx, demand)
+		}
+	}
+	if err != nil {
+		l.config.Log.WarnContext(ctx, "cannot share what the upstream said", "upstream", l.config.Upstream, "error", err)
+	}
+}

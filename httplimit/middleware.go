@@ -1,0 +1,82 @@
+package httplimit
+
+import (
+	"net/http"
+	"sync"
+)
+
+// Wrap puts the gate before next. Requests that pass carry the headers that
+// the policy asks for; others never reach next.
+//
+// A panic in next gives back what the request has taken, except
+// [http.ErrAbortHandler], which breaks a response off that has cost as much
+// as any.
+func (g *Gate) Wrap(next http.Handler) http.Handler {
+	return &handler{gate: g, next: next}
+}
+
+type handler struct {
+	gate *Gate
+	next http.Handler
+}
+
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := calls.Get().(*Call)
+	m.gate.Decide(r.Context(), &Request{Method: r.Method, Path: r.URL.EscapedPath(), Header: r.Header, Remote: r.RemoteAddr}, c)
+	if c.Outcome.Passes() && c.Route.Idempotency != nil {
+		r = r.WithContext(withCall(r.Context(), c))
+	}
+	switch {
+	case !c.Outcome.Passes():
+		c.refuse(w)
+	case c.Outcome == Unlimited && len(c.Decision.Results) == 0:
+		m.next.ServeHTTP(w, r)
+	case c.Decision.ID != "":
+		c.Headers(w.Header())
+		m.leased(w, r, c)
+	default:
+		c.Headers(w.Header())
+		m.plain(w, r, c)
+	}
+	// After a panic the call is left to the garbage collector, and so is one
+	// that a handler may still know.
+	if c.Route.Idempotency == nil {
+		calls.Put(c)
+	}
+}
+
+// plain serves a request whose cost is settled.
+func (m *handler) plain(w http.ResponseWriter, r *http.Request, c *Call) {
+	served := false
+	defer func() {
+		if !served {
+			m.gate.broken(r.Context(), c, nil, recover())
+		}
+	}()
+	m.next.ServeHTTP(w, r)
+	served = true
+	if c.waived {
+		m.gate.waive(r.Context(), c)
+	}
+}
+
+// leased serves a request that holds a lease.
+func (m *handler) leased(w http.ResponseWriter, r *http.Request, c *Call) {
+	s := m.gate.hold(r.Context(), c)
+	served := false
+	defer func() {
+		if !served {
+			m.gate.broken(r.Context(), c, s, recover())
+		}
+	}()
+	sw := &settlingWriter{ResponseWriter: w, settlement: s}
+	m.next.ServeHTTP(sw, r.WithContext(withSettlement(r.Context(), s)))
+	served = true
+	sw.headers()
+	s.commit(r.Context())
+	if c.waived {
+		m.gate.waive(r.Context(), c)
+	}
+}

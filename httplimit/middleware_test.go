@@ -1,0 +1,408 @@
+package httplimit_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/identity"
+	"github.com/sluice-go/sluice/policy"
+)
+
+func hash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+var sample = fmt.Sprintf(`
+version: 1
+namespace: test
+tiers:
+  free: {upgrade: https://example.com/upgrade, limits: {global: 5/hour}}
+  pro: {limits: {global: 1000/hour}}
+default_tier: free
+limits:
+  global: {per: caller}
+  search: {per: caller, match: POST /search, limit: 10/minute}
+  address: {per: ip, limit: 50/minute}
+  tenant: {per: 'header:X-Tenant', match: /tenants/**, limit: 2/minute}
+  shadow: {per: caller, match: /shadow, limit: 1/hour, shadow: true}
+  running: {per: everyone, match: /slow, limit: 1 concurrent}
+  tokens: {per: caller, match: /complete, limit: {tpm: 100/minute}}
+endpoints:
+  search: {match: POST /search, cost: 3}
+  complete: {match: /complete, cost: {tpm: 10}, settle: {tpm: X-Tokens-Used}}
+exempt: {methods: OPTIONS, match: GET /healthz}
+allow: [user:boss, 'key:ci', 192.0.2.0/24]
+deny: ['key:evil', 198.51.100.0/24]
+identity:
+  keys:
+    - {name: f, sha256: %s, tier: free}
+    - {name: p, sha256: %s, tier: pro, entity: acme}
+    - {name: ci, sha256: %s}
+    - {name: evil, sha256: %s}
+  address: {trusted_proxies: [127.0.0.1, '::1']}
+headers: {send: [ietf, legacy, x-ratelimit], cost: true, source: true}
+refusal: {docs: 'https://example.com/docs'}
+`, hash("free"), hash("pro"), hash("ci"), hash("evil"))
+
+func parse(t testing.TB, text string) *policy.Policy {
+	t.Helper()
+	p, err := policy.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func gate(t testing.TB, text string, change ...func(*httplimit.Config)) *httplimit.Gate {
+	t.Helper()
+	p := parse(t, text)
+	c := httplimit.Config{Limiter: limiter(t), Policy: func() *policy.Policy { return p }, Log: quiet}
+	for _, f := range change {
+		f(&c)
+	}
+	g, err := httplimit.NewGate(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+func serve(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = nil
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+type reply struct {
+	*http.Response
+	body    string
+	problem httplimit.Problem
+}
+
+// ask sends a request over a socket. Headers come in pairs.
+func ask(t testing.TB, url, method, path string, header ...string) reply {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := reply{Response: response, body: string(b)}
+	if len(b) > 0 && strings.HasSuffix(response.Header.Get("Content-Type"), "json") {
+		if err := json.Unmarshal(b, &a.problem); err != nil {
+			t.Errorf("%s: %v", b, err)
+		}
+	}
+	return a
+}
+
+func hello(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }
+
+func TestARefusalSaysWhichLimitAndWhen(t *testing.T) {
+	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
+	for i := range 5 {
+		if a := ask(t, s.URL, "GET", "/a", "X-API-Key", "free"); a.StatusCode != 200 || a.body != "hello" {
+			t.Fatalf("request %d: %d %s", i, a.StatusCode, a.body)
+		}
+	}
+	a := ask(t, s.URL, "GET", "/a", "X-API-Key", "free")
+	if a.StatusCode != 429 || a.Header.Get("Content-Type") != "application/problem+json" {
+		t.Fatalf("%d %v", a.StatusCode, a.Header)
+	}
+	p := a.problem
+	if p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || p.Status != 429 ||
+		!slices.Equal(p.Violated, []string{"global"}) || p.Code != "ERR_RATE_LIMIT" || p.Tier != "free" ||
+		p.Limit != "global" || p.Quota != "5/hour" || p.Docs != "https://example.com/docs" || p.Upgrade != "https://example.com/upgrade" ||
+		p.RetryAfter == nil || *p.RetryAfter != 720 || p.Message == "" || p.Detail != p.Message {
+		t.Errorf("got %s", a.body)
+	}
+	if a.Header.Get("Retry-After") != "720" || a.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("headers %v", a.Header)
+	}
+	if b := ask(t, s.URL, "GET", "/a", "X-API-Key", "pro"); b.StatusCode != 200 {
+		t.Errorf("somebody else: %d %s", b.StatusCode, b.body)
+	}
+	if h := ask(t, s.URL, "HEAD", "/a", "X-API-Key", "free"); h.StatusCode != 429 || h.body != "" {
+		t.Errorf("HEAD: %d %q", h.StatusCode, h.body)
+	}
+}
+
+func TestACostAboveTheLimitCanNeverPass(t *testing.T) {
+	tight := func(c *httplimit.Config) {
+		c.Stored = func(_ context.Context, dst []sluice.Demand, set *policy.Set, _ *identity.Identity, entity, _ string) ([]sluice.Demand, error) {
+			return set.AppendLimit(dst, entity, policy.DefaultLimit, sluice.Per(2, time.Hour), sluice.LevelEntity), nil
+		}
+	}
+	s := serve(t, gate(t, sample, tight).Wrap(http.HandlerFunc(hello)))
+	a := ask(t, s.URL, "POST", "/search", "X-API-Key", "free") // at a cost of 3
+	if a.StatusCode != 429 || a.Header.Get("Retry-After") != "" || a.problem.RetryAfter != nil || !strings.Contains(a.problem.Message, "never") {
+		t.Errorf("%d %v %s", a.StatusCode, a.Header, a.body)
+	}
+}
+
+func TestPlainJSON(t *testing.T) {
+	s := serve(t, gate(t, strings.Replace(sample, "refusal: {", "refusal: {format: json, code: SLOW_DOWN, message: calm down, ", 1)).Wrap(http.HandlerFunc(hello)))
+	ask(t, s.URL, "POST", "/search", "X-API-Key", "free")
+	a := ask(t, s.URL, "POST", "/search", "X-API-Key", "free")
+	var m map[string]any
+	if err := json.Unmarshal([]byte(a.body), &m); err != nil {
+		t.Fatal(err)
+	}
+	if a.Header.Get("Content-Type") != "application/json" || m["code"] != "SLOW_DOWN" || m["message"] != "calm down" || m["type"] != nil || m["error"] == nil {
+		t.Errorf("%v %s", a.Header, a.body)
+	}
+}
+
+func TestEveryFamilyOfHeaders(t *testing.T) {
+	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
+	now := time.Now().Unix()
+	a := ask(t, s.URL, "POST", "/search", "X-API-Key", "pro")
+	policies, err := httpsfv.UnmarshalList(a.Header.Values("RateLimit-Policy"))
+	if err != nil {
+		t.Fatal(err, a.Header)
+	}
+	limits, err := httpsfv.UnmarshalList(a.Header.Values("RateLimit"))
+	if err != nil {
+		t.Fatal(err, a.Header)
+	}
+	type line struct {
+		name       string
+		q, w, r, t int64
+	}
+	var got []line
+	for i := range policies {
+		p, l := policies[i].(httpsfv.Item), limits[i].(httpsfv.Item)
+		n := func(i httpsfv.Item, name string) int64 { v, _ := i.Params.Get(name); n, _ := v.(int64); return n }
+		if p.Value != l.Value {
+			t.Errorf("%v and %v do not go together", p.Value, l.Value)
+		}
+		got = append(got, line{p.Value.(string), n(p, "q"), n(p, "w"), n(l, "r"), n(l, "t")})
+	}
+	want := []line{{"global", 1000, 3600, 997, 11}, {"search", 10, 60, 7, 18}, {"address", 50, 60, 47, 4}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for name, want := range map[string]string{
+		"RateLimit-Limit": "10", "RateLimit-Remaining": "7", "RateLimit-Reset": "18",
+		"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "7",
+		"X-RateLimit-Cost": "3", "X-RateLimit-Source": "store", "Retry-After": "", "X-RateLimit-Degraded": "",
+	} {
+		if got := a.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if reset, err := strconv.ParseInt(a.Header.Get("X-RateLimit-Reset"), 10, 64); err != nil || reset < now+15 || reset > now+25 {
+		t.Errorf("X-RateLimit-Reset: %q at %d", a.Header.Get("X-RateLimit-Reset"), now)
+	}
+}
+
+func TestUserAndAddressAreLimitedInOneTake(t *testing.T) {
+	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
+	// 51 different anonymous callers cannot be had from one address, but keys
+	// can: the address runs out while the key has plenty.
+	for range 50 {
+		if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro", "X-Forwarded-For", "203.0.113.7"); a.StatusCode != 200 {
+			t.Fatal(a.StatusCode, a.body)
+		}
+	}
+	before := ask(t, s.URL, "GET", "/", "X-API-Key", "pro", "X-Forwarded-For", "203.0.113.8").Header.Get("RateLimit")
+	a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro", "X-Forwarded-For", "203.0.113.7")
+	if a.StatusCode != 429 || !slices.Equal(a.problem.Violated, []string{"address"}) {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+	if !strings.Contains(before, `"global";r=949`) || !strings.Contains(a.Header.Get("RateLimit"), `"global";r=949`) {
+		t.Errorf("a refusal took from the key: %s, then %s", before, a.Header.Get("RateLimit"))
+	}
+	// What the client claims left of its proxy's word does not help.
+	for _, spoofed := range []string{"1.2.3.4, 203.0.113.7", "203.0.113.7", "9.9.9.9,203.0.113.7,127.0.0.1"} {
+		if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro", "X-Forwarded-For", spoofed); a.StatusCode != 429 {
+			t.Errorf("%q got past: %d", spoofed, a.StatusCode)
+		}
+	}
+}
+
+func TestInvalidCredentialsAreRefusedAndLimited(t *testing.T) {
+	s := serve(t, gate(t, sample, func(c *httplimit.Config) { c.Guesses = sluice.Per(3, time.Minute) }).Wrap(http.HandlerFunc(hello)))
+	for i := range 3 {
+		a := ask(t, s.URL, "GET", "/", "X-API-Key", "guess"+strconv.Itoa(i))
+		if a.StatusCode != 401 || a.problem.Code != "ERR_INVALID_CREDENTIALS" || a.Header.Get("WWW-Authenticate") == "" || strings.Contains(a.body, "guess") {
+			t.Fatalf("%d %s", a.StatusCode, a.body)
+		}
+	}
+	a := ask(t, s.URL, "GET", "/", "X-API-Key", "guess")
+	if a.StatusCode != 429 || !slices.Equal(a.problem.Violated, []string{"invalid-credentials"}) || a.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+	if b := ask(t, s.URL, "GET", "/", "X-API-Key", "pro"); b.StatusCode != 200 {
+		t.Errorf("a valid key from the same address: %d", b.StatusCode)
+	}
+	if b := ask(t, s.URL, "GET", "/slow", "X-API-Key", "guess", "X-Forwarded-For", "203.0.113.9"); b.StatusCode != 401 {
+		t.Errorf("where a lease would be needed: %d %s", b.StatusCode, b.body)
+	}
+}
+
+func TestListsAndExemptions(t *testing.T) {
+	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
+	for range 60 {
+		for _, header := range [][]string{{"X-API-Key", "ci"}, {"X-Forwarded-For", "192.0.2.5"}} {
+			if a := ask(t, s.URL, "GET", "/a", header...); a.StatusCode != 200 || a.Header.Get("RateLimit") != "" {
+				t.Fatal("allow-listed", a.StatusCode, a.Header)
+			}
+		}
+	}
+	for range 6 {
+		if a := ask(t, s.URL, "OPTIONS", "/a"); a.StatusCode != 200 {
+			t.Fatal("OPTIONS", a.StatusCode)
+		}
+		if a := ask(t, s.URL, "GET", "/healthz", "X-API-Key", "wrong"); a.StatusCode != 200 {
+			t.Fatal("health check", a.StatusCode)
+		}
+	}
+	for _, header := range [][]string{{"X-API-Key", "evil"}, {"X-Forwarded-For", "198.51.100.1"}, {"X-API-Key", "ci", "X-Forwarded-For", "198.51.100.1"}} {
+		if a := ask(t, s.URL, "GET", "/a", header...); a.StatusCode != 403 || a.problem.Code != "ERR_DENIED" {
+			t.Errorf("denied %v: %d %s", header, a.StatusCode, a.body)
+		}
+	}
+}
+
+func TestLimitsByHeader(t *testing.T) {
+	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
+	status := func(header ...string) int {
+		return ask(t, s.URL, "GET", "/tenants/x", append(header, "X-API-Key", "pro")...).StatusCode
+	}
+	long := strings.Repeat("x", 4000)
+	for _, who := range [][]string{{"X-Tenant", "a"}, {"X-Tenant", "b"}, {}, {"X-Tenant", long}} {
+		if got := []int{status(who...), status(who...), status(who...)}; !slices.Equal(got, []int{200, 200, 429}) {
+			t.Errorf("%.20v: %v", who, got)
+		}
+	}
+	if status("X-Tenant", "") != 429 {
+		t.Error("an empty header is not the bucket of those without")
+	}
+	if status("X-Tenant", long+"y") != 200 {
+		t.Error("long values are mixed up")
+	}
+}
+
+func TestShadowLimitsNeverBlockNorShow(t *testing.T) {
+	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
+	for range 3 {
+		a := ask(t, s.URL, "GET", "/shadow", "X-API-Key", "pro")
+		if a.StatusCode != 200 || strings.Contains(a.Header.Get("RateLimit"), "shadow") || strings.Contains(a.Header.Get("RateLimit-Policy"), "shadow") {
+			t.Errorf("%d %v", a.StatusCode, a.Header)
+		}
+	}
+}
+
+func TestAStrangePathDoesNotGetPast(t *testing.T) {
+	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
+	for _, path := range []string{"/search", "//search", "/./search", "/x/../search", "/%73earch", "/search/"} {
+		ask(t, s.URL, "POST", path, "X-API-Key", "pro")
+	}
+	if a := ask(t, s.URL, "POST", "/search", "X-API-Key", "pro"); a.StatusCode != 429 {
+		t.Errorf("%d %v", a.StatusCode, a.Header)
+	}
+}
+
+func TestACatalogThatIsDownIs503(t *testing.T) {
+	g := gate(t, sample, func(c *httplimit.Config) {
+		c.Verify = func(context.Context, string) (identity.Verified, error) {
+			return identity.Verified{}, errors.New("down")
+		}
+	})
+	a := ask(t, serve(t, g.Wrap(http.HandlerFunc(hello))).URL, "GET", "/", "X-API-Key", "stored")
+	if a.StatusCode != 503 || a.problem.Code != "ERR_LIMITER_UNAVAILABLE" || a.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+}
+
+func TestStoredLimitsTakeTheFilesPlace(t *testing.T) {
+	g := gate(t, sample, func(c *httplimit.Config) {
+		c.Stored = func(_ context.Context, dst []sluice.Demand, set *policy.Set, _ *identity.Identity, entity, _ string) ([]sluice.Demand, error) {
+			if entity != "acme" || set.Name != "global" {
+				return set.Append(dst, entity), nil
+			}
+			dst = set.AppendLimit(dst, entity, policy.DefaultLimit, sluice.Per(2, time.Hour), sluice.LevelEntity)
+			return set.AppendLimit(dst, "holding", policy.DefaultLimit, sluice.Per(9, time.Hour), sluice.LevelEntity), nil
+		}
+	})
+	s := serve(t, g.Wrap(http.HandlerFunc(hello)))
+	a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
+	if got := a.Header.Get("RateLimit-Policy"); got != `"global";q=2;w=3600, "holding/global";q=9;w=3600, "address";q=50;w=60` {
+		t.Errorf("got %s", got)
+	}
+	ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
+	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro"); a.StatusCode != 429 || a.problem.Quota != "2/hour" {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+}
+
+func TestANewPolicyIsFollowed(t *testing.T) {
+	current := parse(t, sample)
+	store := make(chan *policy.Policy, 1)
+	store <- current
+	g := gate(t, sample, func(c *httplimit.Config) {
+		c.Policy = func() *policy.Policy { p := <-store; store <- p; return p }
+	})
+	swap := func(p *policy.Policy) { <-store; store <- p }
+	s := serve(t, g.Wrap(http.HandlerFunc(hello)))
+	for range 3 {
+		ask(t, s.URL, "GET", "/", "X-API-Key", "free")
+	}
+	swap(parse(t, strings.Replace(sample, "global: 5/hour", "global: 4/hour", 1)))
+	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "free"); a.StatusCode != 200 || !strings.Contains(a.Header.Get("RateLimit"), `"global";r=0`) {
+		t.Errorf("the bucket did not keep its state: %d %v", a.StatusCode, a.Header)
+	}
+	// One whose keys cannot be read is not followed, and says why.
+	bad := parse(t, strings.Replace(sample, "  address: {trusted", "  jwt: {algorithms: [HS256], secret_file: /nowhere/at/all}\n  address: {trusted", 1))
+	swap(bad)
+	for g.Problem() == nil {
+		ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
+	}
+	if !strings.Contains(g.Problem().Error(), "secret_file") {
+		t.Errorf("got %v", g.Problem())
+	}
+	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro"); a.StatusCode != 200 {
+		t.Errorf("the old policy is gone: %d", a.StatusCode)
+	}
+	// New keys are known once they are read.
+	swap(parse(t, strings.Replace(sample, hash("pro"), hash("newer"), 1)))
+	for ask(t, s.URL, "GET", "/", "X-API-Key", "newer", "X-Forwarded-For", "192.0.2.1").StatusCode != 200 {
+		continue
+	}
+	if g.Problem() != nil {
+		t.Errorf("got %v", g.Problem())
+	}
+}

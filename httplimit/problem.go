@@ -1,0 +1,135 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/identity"
+)
+
+// The problem types that the IETF draft registers.
+const (
+	typeQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	typeAbnormal = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+)
+
+// Problem is the body of a response that turns a request away: a problem
+// document (RFC 9457) with some more members, or the same members alone.
+type Problem struct {
+	Type   string `json:"type,omitempty"`
+	Title  string `json:"title,omitempty"`
+	Status int    `json:"status,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Error  string `json:"error,omitempty"` // the title, in plain JSON
+
+	Violated   []string `json:"violated-policies,omitempty"`
+	Code       string   `json:"code"`
+	Message    string   `json:"message"`
+	Tier       string   `json:"tier,omitempty"`
+	Limit      string   `json:"limit,omitempty"`      // the limit to wait longest for
+	Quota      string   `json:"quota,omitempty"`      // its numbers: "100/hour"
+	RetryAfter *int64   `json:"retryAfter,omitempty"` // seconds; absent if waiting does not help
+	Docs       string   `json:"documentation,omitempty"`
+	Upgrade    string   `json:"upgrade,omitempty"`
+}
+
+// Problem says why the request does not pass.
+func (c *Call) Problem() Problem {
+	p := Problem{Docs: c.Policy.Refusal.Docs}
+	if c.RetryAfter > 0 && c.RetryAfter != sluice.Never {
+		seconds := ceilSeconds(c.RetryAfter)
+		p.RetryAfter = &seconds
+	}
+	if c.Tier != nil {
+		p.Tier = c.Tier.Name
+	}
+	switch c.Outcome {
+	case Refused:
+		c.refusal(&p)
+	case Invalid:
+		p.Status, p.Title, p.Code = http.StatusUnauthorized, "Unauthorized", "ERR_INVALID_CREDENTIALS"
+		p.Message, p.Tier = "the API key is not valid", ""
+		if c.invalidToken() {
+			p.Message = "the token is not valid"
+		}
+	case Denied:
+		p.Status, p.Title, p.Code = http.StatusForbidden, "Forbidden", "ERR_DENIED"
+		p.Message, p.Tier = "requests from here are not accepted", ""
+	case Banned:
+		p.Type, p.Status, p.Title, p.Code = typeAbnormal, http.StatusTooManyRequests, "Abnormal usage detected", "ERR_BANNED"
+		p.Message = "too many requests went on after they were refused"
+	default:
+		p.Type, p.Status, p.Title, p.Code = typeCapacity, http.StatusServiceUnavailable, "Temporarily reduced capacity", "ERR_LIMITER_UNAVAILABLE"
+		p.Message = "the limits cannot be checked now"
+	}
+	p.Detail = p.Message
+	return p
+}
+
+func (c *Call) invalidToken() bool {
+	var invalid *identity.InvalidError
+	return errors.As(c.Err, &invalid) && invalid.Kind == identity.ByToken
+}
+
+// refusal names every limit that had no room, and the one to wait for.
+func (c *Call) refusal(p *Problem) {
+	d := &c.Decision
+	demand, _ := d.Deciding()
+	for i := range d.Results {
+		if !d.Results[i].Fits && !d.Demands[i].Shadow {
+			p.Violated = append(p.Violated, c.Labels[i])
+		}
+	}
+	r := &c.Policy.Refusal
+	p.Type, p.Status, p.Code = typeQuota, http.StatusTooManyRequests, r.Code
+	p.Title = "Request cannot be satisfied as assigned quota has been exceeded"
+	p.Limit, p.Quota = c.Labels[d.Decider], demand.Limit.String()
+	p.Upgrade = r.Upgrade
+	if c.Tier != nil && c.Tier.Upgrade != "" {
+		p.Upgrade = c.Tier.Upgrade
+	}
+	p.Message = r.Message
+	if p.Message != "" {
+		return
+	}
+	of := ""
+	if p.Tier != "" {
+		of = fmt.Sprintf(" of the %s tier", p.Tier)
+	}
+	if p.RetryAfter == nil {
+		p.Message = fmt.Sprintf("a request at a cost of %s can never pass the limit %s%s (%s)", demand.Charge(), p.Limit, of, p.Quota)
+		return
+	}
+	p.Message = fmt.Sprintf("the limit %s%s (%s) is exhausted; retry in %d s", p.Limit, of, p.Quota, *p.RetryAfter)
+}
+
+// refuse answers a request that does not pass. It is the one place where
+// outcomes become statuses.
+func (c *Call) refuse(w http.ResponseWriter) {
+	h := w.Header()
+	c.Headers(h)
+	p := c.Problem()
+	status := p.Status
+	if c.Outcome == Invalid {
+		h.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	}
+	contentType := "application/problem+json"
+	if c.Policy.Refusal.Format == "json" {
+		contentType = "application/json"
+		p.Error = p.Title
+		p.Type, p.Title, p.Status, p.Detail, p.Violated = "", "", 0, "", nil
+	}
+	body, err := json.Marshal(p)
+	if err != nil { // a Problem has nothing that cannot be written
+		panic(err)
+	}
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write(append(body, '\n')) //nolint:errcheck // the client may have gone
+}

@@ -1,0 +1,45 @@
+package httplimit
+
+import (
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// banned says whether the caller is banned, by its own name or its address.
+func (g *Gate) banned(c *Call) bool {
+	if g.config.Abuse == nil || c.Policy.Abuse.Ban == nil {
+		return false
+	}
+	left := g.config.Abuse.Banned(c.Identity.Entity)
+	if c.Identity.Address != c.Identity.Entity {
+		left = max(left, g.config.Abuse.Banned(c.Identity.Address))
+	}
+	if left <= 0 {
+		return false
+	}
+	c.Outcome, c.RetryAfter = Banned, max(left, time.Second)
+	return true
+}
+
+// emergency adds a stricter limit for a caller who sends far more than usual.
+func (g *Gate) emergency(c *Call) {
+	e := c.Policy.Abuse.Emergency
+	if g.config.Abuse == nil || e == nil || !g.config.Abuse.Emergency(c.Identity.Entity) {
+		return
+	}
+	c.take.Tier = c.Tier.Name
+	c.take.Demands = append(c.take.Demands, sluice.Demand{
+		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Entity, Resource: "emergency", Limit: "requests"},
+		Limit: e.Limit, Cost: sluice.Token,
+	})
+	c.Labels = append(c.Labels, "emergency")
+}
+
+// seen tells the guard of the request.
+func (g *Gate) seen(c *Call) {
+	if a := &c.Policy.Abuse; g.config.Abuse != nil && (a.Ban != nil || a.Emergency != nil) {
+		refused := c.Outcome == Refused || c.Outcome == Invalid
+		g.config.Abuse.Seen(a, c.Identity.Entity, refused)
+	}
+}

@@ -1,0 +1,98 @@
+package httplimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/memory"
+)
+
+// away is a store that cannot be reached.
+type away struct{ sluice.Store }
+
+func (away) Take(context.Context, *sluice.Take, *sluice.Decision) error {
+	return fmt.Errorf("no route: %w", sluice.ErrUnavailable)
+}
+
+func awayStore(t *testing.T) sluice.Store {
+	t.Helper()
+	m, err := memory.Open(memory.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return away{m}
+}
+
+func TestDegradedAnswersSaySo(t *testing.T) {
+	store, err := failover.New(awayStore(t), failover.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	s := serve(t, gate(t, sample+"degraded: {}\n", func(c *httplimit.Config) { c.Limiter = sluice.New(store) }).Wrap(http.HandlerFunc(hello)))
+	a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
+	if a.StatusCode != 200 || a.Header.Get("X-RateLimit-Degraded") != "true" || !strings.HasPrefix(a.Header.Get("Warning"), "199 ") || a.Header.Get("X-RateLimit-Source") != "degraded" {
+		t.Errorf("%d %v", a.StatusCode, a.Header)
+	}
+}
+
+func TestWithoutFailoverOnlyWhatAllowsPasses(t *testing.T) {
+	for word, want := range map[string]int{"allow": 200, "deny": 503, "degrade": 503} {
+		store := awayStore(t)
+		text := "version: 1\nlimits: {a: {limit: 1/hour}, b: {per: ip, limit: 1/hour}}\non_unavailable: " + word + "\n"
+		s := serve(t, gate(t, text, func(c *httplimit.Config) { c.Limiter = sluice.New(store) }).Wrap(http.HandlerFunc(hello)))
+		if a := ask(t, s.URL, "GET", "/"); a.StatusCode != want || want == 503 && a.problem.Code != "ERR_LIMITER_UNAVAILABLE" {
+			t.Errorf("%s: %d %s", word, a.StatusCode, a.body)
+		}
+	}
+}
+
+func TestLimitsByClaim(t *testing.T) {
+	secret := strings.Repeat("s", 32)
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`
+version: 1
+tiers: {free: {}, pro: {}}
+default_tier: free
+limits:
+  org: {per: 'claim:org', missing: skip, limit: 2/hour}
+identity: {jwt: {algorithms: [HS256], secret_file: %s, tier_claim: plan}}
+`, file)
+	s := serve(t, gate(t, text).Wrap(http.HandlerFunc(hello)))
+	token := func(claims jwt.MapClaims) string {
+		claims["exp"] = time.Now().Add(time.Hour).Unix()
+		signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + signed
+	}
+	alice := token(jwt.MapClaims{"sub": "alice", "org": "acme", "plan": "pro"})
+	bob := token(jwt.MapClaims{"sub": "bob", "org": "acme"})
+	carol := token(jwt.MapClaims{"sub": "carol", "org": "globex"})
+	nobody := token(jwt.MapClaims{"sub": "dave"})
+	for i, step := range []struct {
+		who  string
+		want int
+	}{{alice, 200}, {bob, 200}, {alice, 429}, {bob, 429}, {carol, 200}, {nobody, 200}, {nobody, 200}, {nobody, 200}, {alice + "x", 401}} {
+		a := ask(t, s.URL, "GET", "/", "Authorization", step.who)
+		if a.StatusCode != step.want || a.StatusCode == 429 && step.who == alice && a.problem.Tier != "pro" {
+			t.Errorf("step %d: %d %s", i, a.StatusCode, a.body)
+		}
+	}
+}

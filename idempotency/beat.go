@@ -1,0 +1,73 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// beat extends the lease of a claim while its work goes on.
+type beat struct {
+	keeper *Keeper
+	scope  Scope
+	token  Token
+	lease  time.Duration
+	end    time.Time   // when the work has taken too long; zero for never
+	lost   func(error) // is told why there is no claim to extend any more
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+}
+
+// beats starts extending. Most work ends before the first time, so it costs
+// no more than a timer.
+func (k *Keeper) beats(s Scope, token Token, lease, most time.Duration, lost func(error)) *beat {
+	b := &beat{keeper: k, scope: s, token: token, lease: lease, lost: lost}
+	if most > 0 {
+		b.end = time.Now().Add(most)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer = time.AfterFunc(b.next(lease/3), b.extend)
+	return b
+}
+
+// next is the time until the next beat, but not beyond the end.
+func (b *beat) next(d time.Duration) time.Duration {
+	if b.end.IsZero() {
+		return d
+	}
+	return max(0, min(d, time.Until(b.end)))
+}
+
+func (b *beat) extend() {
+	if !b.end.IsZero() && !time.Now().Before(b.end) {
+		b.lost(ErrTooLong)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.lease/3)
+	defer cancel()
+	err := b.keeper.store.Extend(ctx, b.scope.ID(), b.token, b.lease)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopped:
+	case errors.Is(err, ErrLost):
+		b.lost(ErrLost)
+	case err != nil:
+		// There is time for some more attempts before the lease is over.
+		b.keeper.log.Warn("idempotency: a lease could not be extended", "route", b.scope.Route, "error", err)
+		b.timer.Reset(b.next(b.lease / 10))
+	default:
+		b.timer.Reset(b.next(b.lease / 3))
+	}
+}
+
+func (b *beat) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	b.timer.Stop()
+}

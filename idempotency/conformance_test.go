@@ -1,0 +1,19 @@
+package idempotency_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/idempotency/idempotencytest"
+)
+
+func TestMemoryConformance(t *testing.T) {
+	idempotencytest.Options{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+		s, err := idempotency.OpenMemory(idempotency.MemoryConfig{Clock: now})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return s
+	})
+}

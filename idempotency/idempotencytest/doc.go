@@ -1,0 +1,2 @@
+// Package idempotencytest is the conformance suite of idempotency stores.
+package idempotencytest

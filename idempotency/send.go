@@ -1,0 +1,258 @@
+package idempotency
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Call is an outgoing call, such as a webhook. Name, Key and URL must be given.
+type Call struct {
+	// Tenant, Name and Key say which call it is: the same ones are the same
+	// call, in every process. Name is the kind of it, such as
+	// "order.created".
+	Tenant, Name, Key string
+
+	Method string // empty means POST
+	URL    string
+	Header http.Header
+	Body   []byte
+
+	// Client sends it. Nil means http.DefaultClient.
+	Client *http.Client
+
+	// Attempts is how often it is sent at most. 0 means 8.
+	Attempts int
+
+	// Timeout bounds one attempt. 0 means 10 s.
+	Timeout time.Duration
+
+	// Pause is how long to wait before the second attempt; it doubles from
+	// then on, up to MaxPause. What the receiver says in Retry-After counts if
+	// it is longer, also up to MaxPause. 0 means 1 s and 1 min.
+	Pause, MaxPause time.Duration
+
+	// Lease is how long after a crash nobody else sends. 0 means 30 s.
+	Lease time.Duration
+
+	// TTL is how long the result is kept, and so for how long the call is not
+	// made again. 0 means 7 days.
+	TTL time.Duration
+}
+
+// Delivery is what became of a call.
+type Delivery struct {
+	Response        // of the receiver; Tries counts the attempts made for it
+	Key      string // the Idempotency-Key that the receiver was sent
+	Replayed bool   // it was delivered before; nothing was sent now
+}
+
+const (
+	sendMethod   = "SEND" // of records: no request can have it
+	sendAttempts = 8
+	sendTimeout  = 10 * time.Second
+	sendPause    = time.Second
+	sendMaxPause = time.Minute
+	sendTTL      = 7 * 24 * time.Hour
+	sendBody     = 64 << 10 // kept of the receiver's answer
+)
+
+func (c Call) withDefaults() (Call, error) {
+	setDefault(&c.Method, http.MethodPost)
+	setDefault(&c.Client, http.DefaultClient)
+	setDefault(&c.Attempts, sendAttempts)
+	setDefault(&c.Timeout, sendTimeout)
+	setDefault(&c.Pause, sendPause)
+	setDefault(&c.MaxPause, max(sendMaxPause, c.Pause))
+	setDefault(&c.TTL, sendTTL)
+	setDefault(&c.Lease, min(defaultLease, c.TTL))
+	bad := func(field string, value any, reason string) error {
+		return &sluice.FieldError{Field: "call." + field, Value: value, Reason: reason}
+	}
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return c, bad("url", clip(c.URL), "must be a whole http or https URL")
+	case c.Attempts < 1 || c.Attempts > 1000:
+		return c, bad("attempts", c.Attempts, "must be 1 to 1000")
+	case c.Timeout < 0:
+		return c, bad("timeout", c.Timeout, "must be above 0")
+	case c.Pause < 0 || c.MaxPause < c.Pause:
+		return c, bad("pause", c.Pause, "must be above 0 and at most the longest")
+	}
+	return c, nil
+}
+
+func (c *Call) scope() Scope {
+	return Scope{Tenant: c.Tenant, Method: sendMethod, Route: c.Name, Key: c.Key}
+}
+
+// derivedKey is what the receiver gets as Idempotency-Key: the same for each
+// attempt in each process, and telling nothing of the tenant.
+func (c *Call) derivedKey() string {
+	s := c.scope()
+	id := s.ID()
+	sum := sha256.Sum256(append([]byte("sluice send 1"), id[:]...))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (c *Call) fingerprint() (f Fingerprint) {
+	b := append(make([]byte, 0, 256+len(c.Body)), "sluice call 1"...)
+	for _, part := range [...]string{c.Method, c.URL, c.Header.Get("Content-Type")} {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	return sha256.Sum256(append(b, c.Body...))
+}
+
+// Send makes a call at least once, and never again after a success that was
+// recorded, whichever process asks and however often. One attempt is under way
+// at a time: if another process is at it, Send waits for what comes of that.
+// Every attempt carries the same Idempotency-Key, so that a receiver can tell
+// that it is the same call, should a process die between sending and recording.
+//
+// Attempts that got no answer, or one that asks to come again (408, 409, 425,
+// 429 and 5xx), are repeated after a pause. If all fail, or the receiver
+// refuses, the error wraps [ErrNotDelivered] and the delivery has the last
+// answer, if there was one. That is recorded as well, but a later Send tries
+// again. A key that was used for another call is [ErrMismatch].
+//
+// Nobody sends by himself after a crash: whoever wants a call to be made keeps
+// asking until Send succeeds.
+func Send(ctx context.Context, k *Keeper, call Call) (Delivery, error) {
+	call, err := call.withDefaults()
+	if err != nil {
+		return Delivery{}, err
+	}
+	d := Delivery{Key: call.derivedKey()}
+	claim := Claim{
+		Scope: call.scope(), Token: NewToken(), Fingerprint: call.fingerprint(),
+		Lease: call.Lease, TTL: call.TTL, TakeOver: true,
+	}
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		a, err := k.Claim(ctx, claim)
+		if err != nil {
+			return d, fmt.Errorf("send %s: %w", call.Name, err)
+		}
+		switch {
+		case a.Verdict.Held():
+			return k.send(ctx, &call, &claim, d)
+		case a.Verdict == Finished:
+			d.Replayed = true
+			d.Response, err = k.Replay(&a)
+			return d, err
+		case a.Verdict == Mismatch:
+			return d, fmt.Errorf("send %s: %w", call.Name, ErrMismatch)
+		}
+		if !sleep(ctx, wait/2+rand.N(wait)) {
+			return d, fmt.Errorf("send %s: another process is at it: %w", call.Name, context.Cause(ctx))
+		}
+	}
+}
+
+// send makes attempts under a claim and records what comes of them.
+func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery) (Delivery, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	beat := k.beats(claim.Scope, claim.Token, claim.Lease, 0, cancel)
+	var err error
+	for pause := call.Pause; ; pause = min(2*pause, call.MaxPause) {
+		d.Tries++
+		k.seen.count(call.Tenant, func(s *Stats) { s.Tries++ })
+		var after time.Duration
+		var final bool
+		after, final, err = d.attempt(ctx, call)
+		if err == nil || final || d.Tries >= call.Attempts || ctx.Err() != nil {
+			break
+		}
+		k.log.Info("idempotency: an outgoing call is sent again", "name", call.Name, "attempt", d.Tries, "error", err)
+		if !sleep(ctx, max(after, pause/2+rand.N(pause/2+1))) {
+			break
+		}
+	}
+	beat.stop()
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	record, done := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer done()
+	if err != nil {
+		failed := k.finish(record, claim.Scope, claim.Token, Failed, &d.Response, call.TTL)
+		return d, fmt.Errorf("send %s: %w: %w", call.Name, ErrNotDelivered, errors.Join(err, failed))
+	}
+	k.seen.count(call.Tenant, func(s *Stats) { s.Sent++ })
+	if err := k.finish(record, claim.Scope, claim.Token, Done, &d.Response, call.TTL); errors.Is(err, ErrLost) {
+		k.log.Warn("idempotency: an outgoing call was delivered after its claim was lost", "name", call.Name)
+	} else if err != nil {
+		k.log.Error("idempotency: a delivery could not be recorded; it is tried again", "name", call.Name, "error", err)
+		k.settleLater(claim.Scope, claim.Token, &d.Response, call.TTL)
+	}
+	return d, nil
+}
+
+// attempt sends once. final says that trying again does not help.
+func (d *Delivery) attempt(ctx context.Context, call *Call) (after time.Duration, final bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, call.Method, call.URL, bytes.NewReader(call.Body))
+	if err != nil {
+		return 0, true, err
+	}
+	if call.Header != nil {
+		req.Header = call.Header.Clone()
+	}
+	req.Header.Set(KeyHeader, `"`+d.Key+`"`)
+	resp, err := call.Client.Do(req)
+	if err != nil {
+		return 0, false, err
+	}
+	defer resp.Body.Close()
+	// The answer is in the status; a body that breaks off does not change it.
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, sendBody))
+	d.Status, d.Body, d.Header = resp.StatusCode, body, nil
+	if kind := resp.Header.Get("Content-Type"); kind != "" {
+		d.Header = http.Header{"Content-Type": {kind}}
+	}
+	switch {
+	case d.Status >= 200 && d.Status <= 299:
+		return 0, true, nil
+	case d.Status == 408, d.Status == 409, d.Status == 425, d.Status == 429, d.Status >= 500:
+		return min(parseRetryAfter(resp.Header.Get("Retry-After")), call.MaxPause), false, fmt.Errorf("the receiver answered %d", d.Status)
+	}
+	return 0, true, fmt.Errorf("the receiver answered %d", d.Status)
+}
+
+// parseRetryAfter reads seconds or a date; 0 if it is neither.
+func parseRetryAfter(text string) time.Duration {
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// sleep waits, and reports false if the context ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

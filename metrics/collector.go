@@ -1,0 +1,50 @@
+package metrics
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// figure is one number that something keeps anyway. Those whose names end in
+// _total only grow.
+type figure struct {
+	name, help string
+	label      string // "" for none
+}
+
+// collector shows figures. read calls add with the number of each.
+type collector struct {
+	descs []*prometheus.Desc
+	kinds []prometheus.ValueType
+	read  func(add func(figure int, value float64, label ...string))
+}
+
+func collect(all []figure, read func(add func(figure int, value float64, label ...string))) prometheus.Collector {
+	c := &collector{read: read}
+	for _, f := range all {
+		kind := prometheus.GaugeValue
+		if strings.HasSuffix(f.name, "_total") {
+			kind = prometheus.CounterValue
+		}
+		var labels []string
+		if f.label != "" {
+			labels = []string{f.label}
+		}
+		c.descs = append(c.descs, prometheus.NewDesc(f.name, f.help, labels, nil))
+		c.kinds = append(c.kinds, kind)
+	}
+	return c
+}
+
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	c.read(func(i int, value float64, label ...string) {
+		ch <- prometheus.MustNewConstMetric(c.descs[i], c.kinds[i], value, label...)
+	})
+}

@@ -1,0 +1,126 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/advance"
+	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/memory"
+	"github.com/sluice-go/sluice/metrics"
+)
+
+func TestTakesAreCounted(t *testing.T) {
+	store := open(t)
+	takes := metrics.NewTakes()
+	l := sluice.New(store, sluice.WithObserver(takes))
+	for i := range 5 {
+		d := sluice.Demand{Key: sluice.Key{Entity: "alice", Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("3/hour"), Cost: sluice.Token}
+		var decision sluice.Decision
+		if err := l.Decide(context.Background(), &sluice.Take{Demands: []sluice.Demand{d}, Tier: "free"}, &decision); err != nil {
+			t.Fatal(err)
+		}
+		if decision.Allowed != (i < 3) {
+			t.Fatalf("take %d: allowed is %v", i, decision.Allowed)
+		}
+	}
+	want := `
+# HELP sluice_consumed_tokens_total Tokens consumed, over all limits.
+# TYPE sluice_consumed_tokens_total counter
+sluice_consumed_tokens_total 3
+# HELP sluice_refusals_total Refused takes by tier, resource and the limit that decided; beyond the first 500 combinations all are other.
+# TYPE sluice_refusals_total counter
+sluice_refusals_total{limit="rpm",resource="mail",tier="free"} 2
+`
+	if err := testutil.CollectAndCompare(takes, strings.NewReader(want), "sluice_consumed_tokens_total", "sluice_refusals_total"); err != nil {
+		t.Error(err)
+	}
+	if n := testutil.CollectAndCount(takes, "sluice_takes_total"); n != 10 {
+		t.Errorf("%d series of takes, want one for each source and outcome", n)
+	}
+}
+
+// TestLabelsAreBounded: however many resources there are, Prometheus gets few.
+func TestLabelsAreBounded(t *testing.T) {
+	takes := metrics.NewTakes()
+	for i := range 10_000 {
+		d := sluice.Decision{Results: make([]sluice.Result, 1)}
+		take := sluice.Take{Demands: []sluice.Demand{{Key: sluice.Key{Resource: fmt.Sprint("/path/", i)}}}}
+		takes.Decided(&take, &d, nil, time.Millisecond)
+	}
+	if n := testutil.CollectAndCount(takes, "sluice_refusals_total"); n != 501 {
+		t.Errorf("%d series, want 500 and the others", n)
+	}
+}
+
+// TestNamesAreSound registers everything together and has the linter look.
+func TestNamesAreSound(t *testing.T) {
+	store := open(t)
+	over, err := failover.New(store, failover.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead, err := advance.New(over, advance.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	for _, c := range []prometheus.Collector{metrics.NewTakes(), metrics.Memory(store), metrics.Failover(over), metrics.Advance(ahead)} {
+		if err := registry.Register(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP sluice_store_state 1 for the state that the store is in: normal, open, half-open or a phase of recovery.
+# TYPE sluice_store_state gauge
+sluice_store_state{state="half-open"} 0
+sluice_store_state{state="normal"} 1
+sluice_store_state{state="open"} 0
+sluice_store_state{state="partial"} 0
+sluice_store_state{state="stabilizing"} 0
+sluice_store_state{state="testing"} 0
+`), "sluice_store_state"); err != nil {
+		t.Error(err)
+	}
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func open(t *testing.T) *memory.Store {
+	s, err := memory.Open(memory.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func BenchmarkDecided(b *testing.B) {
+	takes := metrics.NewTakes()
+	d := sluice.Decision{Allowed: true, Results: make([]sluice.Result, 1)}
+	take := sluice.Take{Demands: make([]sluice.Demand, 1)}
+	b.ReportAllocs()
+	for b.Loop() {
+		takes.Decided(&take, &d, nil, time.Microsecond)
+	}
+}

@@ -1,0 +1,392 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+const (
+	maxPatterns = 50_000
+	maxTiers    = 100
+	maxSets     = 200 // of limits
+	perSet      = catalog.MaxLimits
+	perRoute    = sluice.MaxDemands / 2 // which leaves room for parents in a take
+	maxListed   = 10_000
+)
+
+// compiler makes a policy of a file and reports what does not go together.
+type compiler struct {
+	*report
+	file   *document
+	policy *Policy
+	sets   []*setRule
+	limits map[string]bool // names of limits that some set has
+}
+
+// compile makes a policy of a file. It goes on after mistakes, to find all.
+func compile(file *document, r *report) *Policy {
+	or(&file.Namespace, catalog.DefaultNamespace)
+	c := &compiler{report: r, file: file, policy: &Policy{file: file, Namespace: file.Namespace}}
+	c.tiers()
+	c.setRules()
+	c.endpoints()
+	c.identity()
+	c.sections()
+	c.degraded()
+	c.declared()
+	c.idempotency()
+	c.policy.Allow = c.callers("allow", file.Allow)
+	c.policy.Deny = c.callers("deny", file.Deny)
+	if len(r.list) == 0 { // the rest is about files that can be understood
+		c.routes()
+	}
+	return c.policy
+}
+
+// named reports names that cannot be names.
+func named[T any](c *compiler, section string, m *ordered[T]) {
+	for name := range m.all() {
+		if !isName(name) {
+			c.addKey(section+"."+clip(name), name, nil, "%q is not a name: expected 1 to 64 letters, digits, - and _", clip(name))
+		}
+	}
+}
+
+func (c *compiler) tiers() {
+	p, f := c.policy, c.file
+	named(c, "tiers", &f.Tiers)
+	if f.Tiers.len() > maxTiers {
+		c.add("tiers", "has %d tiers, and at most %d are allowed", f.Tiers.len(), maxTiers)
+	}
+	p.tiers = map[string]*Tier{}
+	for name, rule := range f.Tiers.all() {
+		t := &Tier{Name: name, Upgrade: rule.Upgrade, index: len(p.order)}
+		p.tiers[name] = t
+		p.order = append(p.order, t)
+		c.numbers("tiers."+name+".default", rule.Default)
+		c.numbersOf("tiers."+name+".limits", &rule.Limits)
+	}
+	if len(p.order) == 0 {
+		p.order = []*Tier{{}}
+		p.tiers[""] = p.order[0]
+	}
+	p.DefaultTier = p.order[0]
+	switch {
+	case f.DefaultTier != "":
+		c.tier("default_tier", f.DefaultTier)
+		p.DefaultTier = p.Tier(f.DefaultTier)
+	case len(p.order) > 1:
+		c.add("tiers", "has several tiers, and default_tier does not say which of them is for callers who have none")
+	}
+	p.AnonymousTier = p.DefaultTier
+	if f.AnonymousTier != "" {
+		c.tier("anonymous_tier", f.AnonymousTier)
+		p.AnonymousTier = p.Tier(f.AnonymousTier)
+	}
+}
+
+// tier reports a tier that is not one.
+func (c *compiler) tier(path, name string) {
+	if c.file.Tiers.get(name) == nil {
+		c.guess(path, name, c.file.Tiers.keys, "%q is not a tier; %s", clip(name), among(c.file.Tiers.keys))
+	}
+}
+
+// among lists what is there instead.
+func among(names []string) string {
+	if len(names) == 0 {
+		return "there are none"
+	}
+	if len(names) > 12 {
+		return fmt.Sprintf("there are %d others", len(names))
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// numbersOf checks numbers by the name of a set or a resource.
+func (c *compiler) numbersOf(path string, m *ordered[Numbers]) {
+	names := slices.Concat(c.file.Limits.keys, c.file.Resources.keys)
+	for name, n := range m.all() {
+		at := path + "." + clip(name)
+		if !slices.Contains(names, name) {
+			c.addKey(at, name, names, "%q is not the name of a set under limits or of a resource; %s", clip(name), among(names))
+		}
+		c.numbers(at, n)
+	}
+}
+
+func (c *compiler) numbers(path string, n *Numbers) {
+	if n != nil && len(n.Limits) > perSet {
+		c.add(path, "has %d limits, and at most %d are allowed", len(n.Limits), perSet)
+	}
+}
+
+func (c *compiler) setRules() {
+	f := c.file
+	named(c, "limits", &f.Limits)
+	if f.Limits.len() > maxSets {
+		c.add("limits", "has %d sets, and at most %d are allowed", f.Limits.len(), maxSets)
+	}
+	c.limits = map[string]bool{}
+	for name, rule := range f.Limits.all() {
+		at := "limits." + clip(name)
+		rule.name = name
+		c.per(at, rule)
+		c.numbers(at+".limit", rule.Limit)
+		c.patterns(at+".match", rule.Match)
+		c.sets = append(c.sets, rule)
+		if f.Resources.get(name) != nil {
+			c.addKey("resources."+name, name, nil, "is the name of a set under limits, too; its numbers belong to %s.limit", at)
+		}
+		if !c.hasNumbers(rule) {
+			c.addKey(at, name, nil, "has no numbers: expected limit here, or tiers.NAME.limits.%s", name)
+		}
+		for _, t := range c.policy.order {
+			n, _ := c.resolve(rule, t)
+			if n == nil {
+				continue
+			}
+			for _, l := range n.Limits {
+				c.limits[l.Name] = true
+			}
+		}
+	}
+}
+
+// hasNumbers reports whether a set can ever apply.
+func (c *compiler) hasNumbers(rule *setRule) bool {
+	for _, t := range c.policy.order {
+		if n, _ := c.resolve(rule, t); n != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// resolve finds the numbers of a set for a tier, the most specific first.
+func (c *compiler) resolve(rule *setRule, t *Tier) (*Numbers, sluice.Level) {
+	if tier := c.file.Tiers.get(t.Name); tier != nil {
+		if n := tier.Limits.get(rule.name); n != nil {
+			return n, sluice.LevelTierResource
+		}
+		if tier.Default != nil && rule.kind <= PerUser {
+			return tier.Default, sluice.LevelTier
+		}
+	}
+	if rule.Limit != nil {
+		return rule.Limit, sluice.LevelResource
+	}
+	if c.file.System.Limit != nil {
+		return c.file.System.Limit, sluice.LevelSystem
+	}
+	return nil, sluice.LevelDefault
+}
+
+// per finds out whose tokens a set counts.
+func (c *compiler) per(path string, rule *setRule) {
+	word, source, sourced := strings.Cut(rule.Per, ":")
+	kinds := []string{"caller", "key", "user", "ip", "everyone", "header:", "claim:"}
+	if sourced {
+		word += ":"
+	}
+	i := slices.Index(kinds, word)
+	if rule.Per == "" {
+		i = int(PerCaller)
+	}
+	if i < 0 {
+		c.guess(path+".per", word, kinds, "is %q, and one of caller, key, user, ip, everyone, header:NAME, claim:NAME was expected", clip(rule.Per))
+		return
+	}
+	rule.kind = Kind(i)
+	switch rule.kind {
+	case PerHeader:
+		if !isHeader(source) {
+			c.add(path+".per", "%q is not the name of a header", clip(source))
+		}
+		rule.source = http.CanonicalHeaderKey(source)
+	case PerClaim:
+		if source == "" || len(source) > 100 {
+			c.add(path+".per", "expected the name of a claim after claim:")
+		}
+		if c.file.Identity.JWT == nil {
+			c.add(path+".per", "counts by a claim, and identity.jwt does not say which tokens are accepted")
+		}
+		rule.source = source
+	default:
+		if rule.Missing != "" {
+			c.add(path+".missing", "is only for sets that count by a header or a claim")
+		}
+		return
+	}
+	rule.prefix = word + rule.source + ":"
+}
+
+// patterns counts patterns, which have been read already.
+func (c *compiler) patterns(path string, list []Pattern) {
+	if len(list) == 0 {
+		if _, given := c.values[path]; given {
+			c.add(path, "is empty, so it never applies: expected a pattern such as /api/**")
+		}
+	}
+}
+
+func (c *compiler) endpoints() {
+	named(c, "endpoints", &c.file.Endpoints)
+	for name, rule := range c.file.Endpoints.all() {
+		at := "endpoints." + clip(name)
+		c.patterns(at+".match", rule.Match)
+		if rule.Cost != nil {
+			for _, l := range rule.Cost.named {
+				c.limitName(at+".cost."+clip(l.Limit), l.Limit)
+			}
+		}
+		for limit := range rule.Settle.all() {
+			c.limitName(at+".settle."+clip(limit), limit)
+		}
+	}
+}
+
+// limitName reports a name of a limit that no set has.
+func (c *compiler) limitName(path, name string) {
+	if !c.limits[name] {
+		names := slices.Sorted(maps.Keys(c.limits))
+		c.addKey(path, name, names, "%q is not the name of a limit in any set; %s", clip(name), among(names))
+	}
+}
+
+// identity asks that package what is wrong with its part.
+func (c *compiler) identity() {
+	for _, e := range c.file.Identity.Check() {
+		if value := fmt.Sprint(e.Value); value != "" {
+			e.Reason = value + ": " + e.Reason
+		}
+		c.add("identity."+e.Field, "%s", e.Reason)
+	}
+	for i, k := range c.file.Identity.Keys {
+		if k.Tier != "" {
+			c.tier(fmt.Sprintf("identity.keys[%d].tier", i), k.Tier)
+		}
+	}
+	c.policy.Identity = c.file.Identity.WithDefaults()
+}
+
+// sections fills in the defaults of what is passed on as it is.
+func (c *compiler) sections() {
+	p, f := c.policy, c.file
+	p.Headers, p.Refusal, p.Abuse = f.Headers, f.Refusal, f.Abuse
+	if p.Headers.Send == nil {
+		p.Headers.Send = []string{"ietf"}
+	}
+	p.Headers.IETF = slices.Contains(p.Headers.Send, "ietf")
+	p.Headers.Legacy = slices.Contains(p.Headers.Send, "legacy")
+	p.Headers.XRateLimit = slices.Contains(p.Headers.Send, "x-ratelimit")
+	or(&p.Refusal.Format, "problem+json")
+	or(&p.Refusal.Code, "ERR_RATE_LIMIT")
+	if f.Audit != nil {
+		a := *f.Audit
+		if _, given := c.values["audit.sample"]; !given {
+			a.Sample = 1
+		}
+		if _, given := c.values["audit.keep"]; !given {
+			a.Keep = 4
+		}
+		a.tiers = map[string]bool{}
+		for i, t := range a.Tiers {
+			c.tier(fmt.Sprintf("audit.tiers[%d]", i), t)
+			a.tiers[t] = true
+		}
+		p.Audit = &a
+	}
+	if b := p.Abuse.Ban; b != nil {
+		c.positive("abuse.ban.within", b.Within)
+		c.positive("abuse.ban.for", b.For)
+	}
+	if e := p.Abuse.Emergency; e != nil {
+		or(&e.Baseline, time.Hour)
+		c.positive("abuse.emergency.for", e.For)
+	}
+}
+
+func (c *compiler) positive(path string, d time.Duration) {
+	if _, given := c.values[path]; given && d <= 0 && !c.reported(path) {
+		c.add(path, "is %s, and a duration above 0 was expected", d)
+	}
+}
+
+func or[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c *compiler) idempotency() {
+	named(c, "idempotency", &c.file.Idempotency)
+	for name, rule := range c.file.Idempotency.all() {
+		at := "idempotency." + clip(name)
+		rule.Name = name
+		c.patterns(at+".match", rule.Match)
+		c.positive(at+".ttl", rule.TTL)
+		or(&rule.TTL, 24*time.Hour)
+		or(&rule.MaxBody, 1<<20)
+		or(&rule.OnCrash, "run_again")
+		or(&rule.OnUnavailable, "run")
+		or(&rule.ReplayCost, "none")
+	}
+}
+
+// callers makes a list of addresses, networks and entities.
+func (c *compiler) callers(path string, entries []string) List {
+	l := List{networks: map[netip.Prefix]struct{}{}, entities: map[string]struct{}{}}
+	if len(entries) > maxListed {
+		c.add(path, "has %d entries, and at most %d are allowed", len(entries), maxListed)
+		return l
+	}
+	for i, s := range entries {
+		if network, ok := parseNetwork(strings.TrimPrefix(s, "ip:")); ok {
+			l.networks[network] = struct{}{}
+			lengths := &l.bits4
+			if network.Addr().Is6() {
+				lengths = &l.bits6
+			}
+			if !slices.Contains(*lengths, network.Bits()) {
+				*lengths = append(*lengths, network.Bits())
+			}
+			continue
+		}
+		kind, name, ok := strings.Cut(s, ":")
+		if !ok || name == "" || kind == "ip" || strings.Contains(kind, ".") || len(s) > sluice.MaxKeyPart {
+			c.add(fmt.Sprintf("%s[%d]", path, i), "%q is not a caller: expected an address, a network such as 10.0.0.0/8, or an entity such as key:ci or user:42", clip(s))
+			continue
+		}
+		l.entities[s] = struct{}{}
+	}
+	return l
+}
+
+// parseNetwork reads a network, or an address as a network of one.
+func parseNetwork(s string) (netip.Prefix, bool) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		a = a.Unmap().WithZone("")
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, false
+	}
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return p, false
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), true
+}

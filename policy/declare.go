@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// Unlimited stands in a [catalog.Declaration] for the word unlimited: a limit
+// that refuses nothing, so that it hides those of less specific levels.
+// [Set.AppendLimit] knows it and adds no demand.
+var Unlimited = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
+
+// Declaration is what the file says about stored limits, for
+// [catalog.Catalog.Declare] and for plan and apply: the numbers of its sets
+// and tiers, and its sections system, resources and entities. The name is
+// who owns it, usually the file's.
+func (p *Policy) Declaration(name string) catalog.Declaration {
+	d := p.file.declaration()
+	d.Name = name
+	return d
+}
+
+func (f *document) declaration() catalog.Declaration {
+	d := catalog.Declaration{
+		System:    f.settings("", f.System.Limit),
+		Resources: map[string]catalog.Limits{},
+		Tiers:     map[string]catalog.TierDeclaration{},
+		Entities:  map[string]catalog.EntityDeclaration{},
+	}
+	for name, r := range f.Resources.all() {
+		d.Resources[name] = f.settings(name, r.Limit)
+	}
+	for name, s := range f.Limits.all() {
+		if s.Limit != nil {
+			d.Resources[name] = f.settings(name, s.Limit)
+		}
+	}
+	for name, t := range f.Tiers.all() {
+		d.Tiers[name] = catalog.TierDeclaration{Limits: f.settings("", t.Default), Resources: f.byResource(&t.Limits)}
+	}
+	for id, e := range f.Entities.all() {
+		d.Entities[id] = catalog.EntityDeclaration{
+			Name: e.Name, Parent: e.Parent, Cascade: e.Cascade, Tier: e.Tier, Metadata: maps.Clone(e.Metadata),
+			Limits: f.settings("", e.Default), Resources: f.byResource(&e.Limits),
+		}
+	}
+	return d
+}
+
+func (f *document) byResource(m *ordered[Numbers]) map[string]catalog.Limits {
+	limits := map[string]catalog.Limits{}
+	for name, n := range m.all() {
+		limits[name] = f.settings(name, n)
+	}
+	return limits
+}
+
+// settings are numbers with how the set or resource of that name applies
+// them.
+func (f *document) settings(resource string, n *Numbers) catalog.Limits {
+	if n == nil {
+		return nil
+	}
+	like := catalog.Setting{OnUnavailable: f.onUnavailable(resource)}
+	if s := f.Limits.get(resource); s != nil {
+		like.Critical, like.Shadow = s.Criticality == "critical", s.Shadow
+	}
+	limits := catalog.Limits{}
+	for _, l := range n.Limits {
+		like.Limit = l.Limit
+		limits[l.Name] = like
+	}
+	if n.Unlimited {
+		like.Limit = Unlimited
+		limits[DefaultLimit] = like
+	}
+	return limits
+}
+
+// onUnavailable is what is declared for a resource. A catalog does not tell
+// reads from writes, so the stricter of both counts.
+func (f *document) onUnavailable(resource string) sluice.OnUnavailable {
+	if r := f.Resources.get(resource); r != nil && r.OnUnavailable != "" {
+		return unavailableWords[r.OnUnavailable]
+	}
+	if s := f.Limits.get(resource); s != nil {
+		for _, u := range []*Unavailable{s.OnUnavailable, f.OnUnavailable} {
+			if u != nil {
+				return stricter(u.Read, u.Write)
+			}
+		}
+	}
+	return unavailableWords[f.System.OnUnavailable]
+}
+
+// declared checks the sections that are stored.
+func (c *compiler) declared() {
+	f := c.file
+	c.numbers("system.limit", f.System.Limit)
+	for name, r := range f.Resources.all() {
+		c.numbers("resources."+clip(name)+".limit", r.Limit)
+	}
+	for id, e := range f.Entities.all() {
+		at := "entities." + clip(id)
+		if e.Tier != "" {
+			c.tier(at+".tier", e.Tier)
+		}
+		c.numbers(at+".default", e.Default)
+		c.numbersOf(at+".limits", &e.Limits)
+		c.ancestors(at, id)
+	}
+	d := f.declaration()
+	if err := d.Validate(); err != nil && len(c.list) == 0 {
+		var wrong *sluice.FieldError
+		if errors.As(err, &wrong) {
+			c.add(wrong.Field, "%v", err)
+			return
+		}
+		c.add("", "%v", err)
+	}
+}
+
+// ancestors reports an entity that is above itself. A parent that the file
+// does not have may be stored already.
+func (c *compiler) ancestors(at, id string) {
+	above := []string{id}
+	for e := c.file.Entities.get(id); e != nil && e.Parent != ""; e = c.file.Entities.get(e.Parent) {
+		if e.Parent == id {
+			c.add(at+".parent", "is the entity itself, or has it above: expected another entity")
+			return
+		}
+		if slices.Contains(above, e.Parent) {
+			return // it is reported for those who are in the circle
+		}
+		if above = append(above, e.Parent); len(above) > catalog.MaxDepth {
+			c.add(at+".parent", "has more than %d entities above one another", catalog.MaxDepth)
+			return
+		}
+	}
+	if e := c.file.Entities.get(id); e.Cascade && e.Parent == "" {
+		c.add(at+".cascade", "needs a parent to cascade to")
+	}
+}

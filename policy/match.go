@@ -1,0 +1,236 @@
+package policy
+
+// matcher is the compiled form of all patterns.
+type matcher struct {
+	automaton
+	methods       map[string]int // those with their own routes; others have index 0
+	exemptMethods []bool         // by that index
+	exempt        *Route
+}
+
+// The methods that every policy knows, by index. 0 is for all others.
+var knownMethods = [...]string{"", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+
+const (
+	otherMethod   = 0
+	getMethod     = 1
+	headMethod    = 2
+	optionsMethod = 7
+	traceMethod   = 8
+)
+
+// reads says whether a method changes nothing.
+func reads(method int) bool {
+	switch method {
+	case getMethod, headMethod, optionsMethod, traceMethod:
+		return true
+	}
+	return false
+}
+
+// method is the index of a method, in whatever case.
+func (m *matcher) method(s string) int {
+	switch s {
+	case "GET":
+		return getMethod
+	case "POST":
+		return 3
+	}
+	if i, ok := m.methods[s]; ok {
+		return i
+	}
+	var buf [maxMethod]byte
+	if len(s) > len(buf) {
+		return otherMethod
+	}
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		buf[i] = c
+	}
+	return m.methods[string(buf[:len(s)])] // does not allocate
+}
+
+func (p *Policy) match(method, path string) *Route {
+	m := &p.matcher
+	index := m.method(method)
+	if m.exemptMethods[index] {
+		return m.exempt
+	}
+	if state, ok := m.plain(path); ok {
+		return m.states[state].routes[index]
+	}
+	var route *Route
+	odd := oddities(path)
+	for _, r := range readings {
+		if r&^odd != 0 {
+			continue // reads it as another one does
+		}
+		next := m.states[m.walk(path, r)].routes[index]
+		switch {
+		case route == nil:
+			route = next
+		case next != route:
+			route = route.merge(next)
+		}
+	}
+	return route
+}
+
+// plain follows a path that can be read in one way only, and reports false if
+// it cannot.
+func (a *automaton) plain(path string) (int32, bool) {
+	at := int32(0)
+	start := 0
+	if path != "" && path[0] == '/' {
+		start = 1
+	}
+	for i := start; i < len(path); i++ {
+		switch path[i] {
+		case '%', ';':
+			return 0, false
+		case '/':
+			if i == start || path[start] == '.' {
+				return 0, false
+			}
+			at = a.states[at].next(path[start:i])
+			start = i + 1
+		}
+	}
+	if start < len(path) {
+		if path[start] == '.' {
+			return 0, false
+		}
+		at = a.states[at].next(path[start:])
+	}
+	return at, true
+}
+
+// reading is one way to read a path. Without any flag, escapes are decoded
+// and all else is taken as it stands.
+type reading uint8
+
+const (
+	undecoded    reading = 1 << iota // escapes are not decoded
+	slashes                          // an escaped slash divides segments
+	dotSegments                      // . and .. are followed
+	noEmpty                          // empty segments are dropped
+	noParameters                     // what follows a semicolon is dropped
+)
+
+// readings are all of them, the one that cleans most first.
+var readings = func() (all []reading) {
+	for _, escapes := range []reading{slashes, 0, undecoded} {
+		for rest := reading(0); rest < 8; rest++ {
+			all = append(all, escapes|(7-rest)*dotSegments)
+		}
+	}
+	return all
+}()
+
+// oddities are the flags that may make a difference for a path.
+func oddities(path string) reading {
+	var odd reading
+	escapes, unusual := false, false
+	for i := 0; i < len(path); i++ {
+		begins := i == 0 || path[i-1] == '/'
+		c := path[i]
+		if d, ok := escaped(path, i); c == '%' && ok {
+			escapes = true
+			unusual = unusual || !needsEscape(d) || path[i+1] > 'F' || path[i+2] > 'F'
+			if d == '/' {
+				odd |= slashes | noEmpty
+			}
+			if d == '.' {
+				odd |= dotSegments
+			}
+			i += 2
+			continue
+		}
+		unusual = unusual || needsEscape(c)
+		switch {
+		case c == ';':
+			odd |= noParameters
+			if begins {
+				odd |= noEmpty
+			}
+		case c == '.' && begins:
+			odd |= dotSegments
+		case c == '/' && begins && i > 0:
+			odd |= noEmpty
+		}
+	}
+	// A path that is escaped as usual is decoded by everyone.
+	if escapes && unusual {
+		odd |= undecoded
+	}
+	return odd
+}
+
+// needsEscape says whether a byte is usually escaped in a path, as package
+// net/url does it.
+func needsEscape(c byte) bool { return !unescaped[c] }
+
+var unescaped = func() (table [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~$&+,/:;=@") {
+		table[c] = true
+	}
+	return table
+}()
+
+// walk follows a path as one reading has it. It is one function so that what
+// it needs stays on the stack.
+func (a *automaton) walk(path string, r reading) int32 {
+	var (
+		at      int32
+		some    [64]int32 // the states on the way, for ..
+		trail   = some[:0]
+		segment [maxLiteral + 1]byte // cut there, it is still longer than any literal
+	)
+	i := 0
+	if path != "" && path[0] == '/' {
+		i = 1
+	}
+	for i < len(path) {
+		n, dropping := 0, false
+		for ; i < len(path) && path[i] != '/'; i++ {
+			c := path[i]
+			if c == ';' && r&noParameters != 0 {
+				dropping = true
+			}
+			if c == '%' && r&undecoded == 0 {
+				if d, ok := escaped(path, i); ok {
+					c = d
+					i += 2
+				}
+				if c == '/' && r&slashes != 0 {
+					break
+				}
+			}
+			if !dropping && n < len(segment) {
+				segment[n] = c
+				n++
+			}
+		}
+		i++
+		if n == 0 && r&noEmpty != 0 {
+			continue
+		}
+		if r&dotSegments != 0 {
+			if n == 1 && segment[0] == '.' {
+				continue
+			}
+			if n == 2 && segment[0] == '.' && segment[1] == '.' {
+				if last := len(trail) - 1; last >= 0 {
+					at, trail = trail[last], trail[:last]
+				}
+				continue
+			}
+			trail = append(trail, at)
+		}
+		at = a.states[at].nextBytes(segment[:n])
+	}
+	return at
+}

@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sluice-go/sluice/catalog"
+)
+
+const (
+	// maxBatch bounds how long one change keeps other writers waiting.
+	maxBatch = 10_000
+
+	// catalogConns is what a catalog needs at most: it is read when a cache
+	// misses, and written when people change something.
+	catalogConns = 4
+
+	// unprepared is for calls of functions, which keep their plans themselves.
+	// So they are one round trip, also the first time on a connection.
+	unprepared = pgx.QueryExecModeExec
+)
+
+// Catalog is a [catalog.Store] on PostgreSQL. It is safe for concurrent use.
+type Catalog struct {
+	config   Config
+	pool     *pgxpool.Pool
+	pooled   bool    // there is a pooler between here and the server
+	patience *string // how long to wait for locks, if the session does not know
+
+	closed atomic.Bool
+	stop   context.Context // ends with the catalog
+	cancel context.CancelFunc
+}
+
+var _ catalog.Store = (*Catalog)(nil)
+
+// OpenCatalog connects, and creates or migrates the schema where needed. The
+// catalog has connections of its own, 4 at most if config does not say, and
+// one more that listens while it is watched. Close ends it.
+func OpenCatalog(ctx context.Context, config Config) (*Catalog, error) {
+	if config.MaxConns == 0 {
+		config.MaxConns = catalogConns
+	}
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Catalog{config: config}
+	if c.pool, c.pooled, err = connect(ctx, &config); err != nil {
+		return nil, err
+	}
+	if c.pooled {
+		patience := milliseconds(config.patience())
+		c.patience = &patience
+	}
+	c.stop, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Close waits for calls that are under way, and ends all connections.
+func (c *Catalog) Close() error {
+	if !c.closed.Swap(true) {
+		c.cancel()
+		c.pool.Close()
+	}
+	return nil
+}
+
+// MaxBatch is part of [catalog.Store].
+func (c *Catalog) MaxBatch() int { return maxBatch }
+
+// call runs one statement. It runs it again only as long as it is certain that
+// it has not happened.
+func (c *Catalog) call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	var err error
+	for attempt := range attempts {
+		if attempt > 0 && !pause(ctx, attempt) {
+			break
+		}
+		if c.closed.Load() {
+			return errClosed
+		}
+		var conn *pgxpool.Conn
+		if conn, err = c.pool.Acquire(ctx); err != nil {
+			continue // nothing was sent
+		}
+		err = run(ctx, conn.Conn())
+		verdict := judge(err)
+		if errors.Is(err, pgx.ErrNoRows) {
+			verdict = done
+		}
+		if verdict == elsewhere {
+			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
+		}
+		conn.Release()
+		switch verdict {
+		case done:
+			return err
+		case undone:
+			if isRefusal(err) {
+				return fmt.Errorf("postgres catalog: %w", err)
+			}
+			return errUnavailable(err)
+		case unknown:
+			return errUnknown(err)
+		}
+	}
+	return errUnavailable(err)
+}
+
+// isRefusal reports whether the database was reached and did not take what it
+// was given: values it cannot hold, or keys that are there already.
+func isRefusal(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23"))
+}
+
+// read is a call that changes nothing.
+func (c *Catalog) read(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
+	return harmless(c.call(ctx, run))
+}
+
+// schema fills in the schema's name.
+func (c *Catalog) schema(sql string) string {
+	return strings.ReplaceAll(sql, "sluice.", c.config.Schema+".")
+}
+
+const recordColumns = "r.namespace, r.kind, r.id, r.sub, r.version, r.under, r.tier, r.source, r.used, r.data"
+
+func scanRecord(row pgx.CollectableRow) (r catalog.Record, err error) {
+	var used int64
+	err = row.Scan(&r.Namespace, &r.Kind, &r.ID, &r.Sub, &r.Version, &r.Under, &r.Tier, &r.Source, &used, &r.Data)
+	if used != 0 {
+		r.Used = time.UnixMicro(used).UTC()
+	}
+	return r, err
+}
+
+// one reads the only record that a statement finds.
+func (c *Catalog) one(ctx context.Context, sql string, args ...any) (r catalog.Record, err error) {
+	err = c.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, c.schema(sql), args...)
+		if err != nil {
+			return err
+		}
+		r, err = pgx.CollectExactlyOneRow(rows, scanRecord)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return catalog.Record{}, catalog.ErrNotFound
+	}
+	return r, err
+}
+
+// Get is part of [catalog.Store].
+func (c *Catalog) Get(ctx context.Context, k catalog.RecordKey) (catalog.Record, error) {
+	return c.one(ctx, `SELECT `+recordColumns+` FROM sluice.catalog_record r
+		WHERE r.namespace = $1 AND r.kind = $2 AND r.id = $3 AND r.sub = $4`, k.Namespace, string(k.Kind), k.ID, k.Sub)
+}
+
+// Find is part of [catalog.Store].
+func (c *Catalog) Find(ctx context.Context, kind catalog.Kind, id string) (catalog.Record, error) {
+	if kind != catalog.KindKey { // the ids of others are unique in their namespace only
+		return catalog.Record{}, fmt.Errorf("postgres catalog: kind: %s: only keys are found without a namespace", kind)
+	}
+	return c.one(ctx, `SELECT `+recordColumns+` FROM sluice.catalog_record r WHERE r.kind = 'key' AND r.id = $1`, id)
+}
+
+// Resolve is part of [catalog.Store].
+func (c *Catalog) Resolve(ctx context.Context, q catalog.ResolveQuery) (records []catalog.Record, err error) {
+	err = c.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, c.schema(`SELECT `+recordColumns+` FROM sluice.catalog_resolve_v1($1, $2, $3, $4, $5) r`),
+			unprepared, q.Namespace, q.Entity, q.Tier, q.Resource, catalog.MaxDepth)
+		if err != nil {
+			return err
+		}
+		records, err = pgx.CollectRows(rows, scanRecord)
+		return err
+	})
+	return records, err
+}

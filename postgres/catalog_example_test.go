@@ -1,0 +1,26 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/postgres"
+)
+
+// It needs a server, so it is not run here.
+func ExampleOpenCatalog() {
+	ctx := context.Background()
+	store, err := postgres.OpenCatalog(ctx, postgres.Config{Address: "postgres://app:secret@localhost/app"})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+
+	limits, err := catalog.Open(ctx, catalog.Config{Store: store})
+	if err != nil {
+		panic(err)
+	}
+	defer limits.Close()
+	fmt.Println(limits.Stats().Watching)
+}

@@ -1,0 +1,63 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/idempotency/idempotencytest"
+	"github.com/sluice-go/sluice/postgres"
+	"github.com/sluice-go/sluice/postgres/postgrestest"
+)
+
+func openReplays(tb testing.TB, config postgres.Config) *postgres.Replays {
+	tb.Helper()
+	r, err := postgres.OpenReplays(context.Background(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { r.Close() })
+	return r
+}
+
+func TestReplaysConformance(t *testing.T) {
+	address := postgrestest.Database(t)
+	openReplays(t, postgres.Config{Address: address})
+	idempotencytest.Options{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+		run(tb, address, "TRUNCATE sluice.replay, sluice.replay_figure")
+		return openReplays(tb, postgres.Config{Address: address, Clock: now, Timeout: 20 * time.Second})
+	})
+}
+
+// A newer node has added a column; this one goes on as before.
+func TestReplaysBesideANewerNode(t *testing.T) {
+	address := postgrestest.Database(t)
+	r := openReplays(t, postgres.Config{Address: address})
+	c := &idempotency.Claim{
+		Scope: idempotency.Scope{Tenant: "acme", Method: "POST", Route: "/orders", Key: "k"},
+		Token: idempotency.NewToken(), Lease: time.Minute, TTL: time.Hour,
+	}
+	claims := func(want idempotency.Verdict) idempotency.Answer {
+		t.Helper()
+		a, err := r.Claim(t.Context(), c)
+		if err != nil || a.Verdict != want {
+			t.Fatalf("claim: %s, %v, want %s", a.Verdict, err, want)
+		}
+		return a
+	}
+	claims(idempotency.Claimed)
+	run(t, address, "ALTER TABLE sluice.replay ADD COLUMN colour text NOT NULL DEFAULT 'red'")
+	err := r.Finish(t.Context(), &idempotency.Finish{ID: c.Scope.ID(), Token: c.Token, State: idempotency.Done, Result: []byte("x"), TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := claims(idempotency.Finished); string(a.Record.Result) != "x" {
+		t.Errorf("result %q", a.Record.Result)
+	}
+	c.Scope.Key = "another"
+	claims(idempotency.Claimed)
+	if n := number(t, address, "SELECT count(*) FROM sluice.replay WHERE colour = 'red'"); n != 2 {
+		t.Errorf("%d rows have the column's value, want 2", n)
+	}
+}

@@ -1,0 +1,235 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sluice-go/sluice/schedule"
+)
+
+// Slots is a [schedule.Store] on PostgreSQL. It is safe for concurrent use.
+//
+// Whoever assigns an event locks the row of its window until the transaction
+// ends, and everyone else passes that row over. Windows are created beforehand
+// by [Slots.Prepare], in transactions of their own, so that nobody waits for
+// somebody else who creates one.
+type Slots struct {
+	config   Config
+	pool     *pgxpool.Pool
+	pooled   bool
+	patience *string // settings for functions to make if the session cannot
+	sql      slotStatements
+
+	stop    context.Context
+	cancel  context.CancelFunc
+	stopped sync.WaitGroup
+}
+
+var _ schedule.Store = (*Slots)(nil)
+
+// OpenSlots connects, creates or migrates the schema where needed, and is
+// ready to be used. Close ends it.
+func OpenSlots(ctx context.Context, config Config) (*Slots, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Slots{config: config, sql: newSlotStatements(config.Schema)}
+	if s.pool, s.pooled, err = connect(ctx, &config); err != nil {
+		return nil, err
+	}
+	if s.pooled {
+		patience := milliseconds(config.patience())
+		s.patience = &patience
+	}
+	s.stop, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends all connections.
+func (s *Slots) Close() error {
+	s.cancel()
+	s.stopped.Wait()
+	s.pool.Close()
+	return nil
+}
+
+// Now is the database's time.
+func (s *Slots) Now(ctx context.Context) (now time.Time, err error) {
+	if s.config.Clock != nil {
+		return s.config.Clock(), nil
+	}
+	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+	})
+	return now, err
+}
+
+// run runs f on a connection. It runs it again if certainly nothing has
+// happened. An error whose outcome is unknown says so; everything here may be
+// asked again without harm.
+func (s *Slots) run(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	var err error
+	for attempt := range attempts {
+		if attempt > 0 && !pause(ctx, attempt) {
+			break
+		}
+		var conn *pgxpool.Conn
+		if conn, err = s.pool.Acquire(ctx); err != nil {
+			if s.stop.Err() != nil {
+				return errClosed
+			}
+			continue // nothing was sent
+		}
+		err = f(ctx, conn)
+		if isSlotAnswer(err) {
+			conn.Release()
+			return err
+		}
+		verdict := judge(err)
+		if verdict == elsewhere {
+			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
+		}
+		conn.Release()
+		switch verdict {
+		case done:
+			return nil
+		case undone:
+			return errUnavailable(err)
+		case unknown:
+			return errUnknown(err)
+		}
+	}
+	return errUnavailable(err)
+}
+
+// change runs f in a transaction.
+func (s *Slots) change(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
+	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return f(ctx, tx) })
+	})
+}
+
+// isSlotAnswer reports whether err is one that the contract knows.
+func isSlotAnswer(err error) bool {
+	for _, known := range []error{schedule.ErrNotFound, schedule.ErrConflict, schedule.ErrStale, schedule.ErrClaimLost, errSeenBefore} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// Flush tells everyone who watches to forget cached plans.
+func (s *Slots) Flush(ctx context.Context) error {
+	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", s.channel())
+		return err
+	})
+}
+
+// channel is where flushes go: each schema has its own.
+func (s *Slots) channel() string { return s.config.Schema + "_slots" }
+
+// Watch calls forget when a notification of a flush or a change comes, and
+// each time the listening connection is made, for those that were missed.
+func (s *Slots) Watch(forget func()) {
+	if s.pooled && s.config.ListenAddress == "" {
+		s.config.Log.Warn("postgres slots: nothing can be listened to through a pooler: set ListenAddress, or plans are read again when they expire")
+		return
+	}
+	s.stopped.Go(func() {
+		for s.stop.Err() == nil {
+			err := s.listen(s.stop, forget)
+			if s.stop.Err() != nil {
+				return
+			}
+			s.config.Log.Warn("postgres slots: listening for flushes was interrupted; plans are read again when they expire", "error", err)
+			select {
+			case <-time.After(reconnectEvery):
+			case <-s.stop.Done():
+			}
+		}
+	})
+}
+
+func (s *Slots) listen(ctx context.Context, forget func()) error {
+	address := s.config.ListenAddress
+	if address == "" {
+		address = s.config.Address
+	}
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return explain(err)
+	}
+	config.RuntimeParams["application_name"] = "sluice listening"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return explain(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
+	if _, err := conn.Exec(ctx, "LISTEN "+s.channel()); err != nil {
+		return err
+	}
+	for {
+		forget()
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// slotStatements are what is sent, with the schema's name filled in.
+type slotStatements struct {
+	assign, assignFew              string
+	grab, prepare, fill            string
+	slot, plan, plans, versions    string
+	claim, finish, renew, audit    string
+	between, unstarted, windows    string
+	insertAudit, giveBack, nextDue string
+}
+
+func (s *Slots) in(sql string) string { return inSchema(s.config.Schema, sql) }
+
+func slotTime(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func slotTimeOrZero(us *int64) time.Time {
+	if us == nil {
+		return time.Time{}
+	}
+	return slotTime(*us)
+}
+
+func slotMicros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	us := t.UnixMicro()
+	return &us
+}
+
+func slotsNoPlan(err error, name string) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return schedule.NoPlan(name)
+	}
+	return err
+}
+
+func slotsNoEvent(err error, event string) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return schedule.NoEvent(event)
+	}
+	return err
+}
+
+func errSlotState(event string, state schedule.State, what string) error {
+	return fmt.Errorf("event %q is %s, %s: %w", event, state, what, schedule.ErrConflict)
+}

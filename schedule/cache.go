@@ -1,0 +1,148 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultCacheTTL is for how long a plan is used before it is read again.
+	DefaultCacheTTL = 5 * time.Second
+
+	// maxCached bounds the plans that are remembered.
+	maxCached = 1000
+)
+
+// planCache remembers plans. A search under a version that is not the active
+// one any more is refused by the store, so a new version counts at once; the
+// cache only saves reading.
+type planCache struct {
+	store     Store
+	namespace string
+	ttl       time.Duration
+	clock     *clock
+	log       *slog.Logger
+	stats     *Stats
+
+	mu    sync.Mutex
+	plans map[string]*cachedPlan
+	epoch int64 // rises with each flush
+}
+
+// cachedPlan is a plan and what was learned about its windows.
+type cachedPlan struct {
+	ActivePlan
+	grid   grid
+	loaded time.Time
+
+	mu       sync.Mutex
+	frontier int64
+	full     fullness
+	base     int64 // what the last search bound was made from,
+	others   int
+	until    int64 // and that bound
+	prepared int   // how often windows were prepared
+}
+
+// get is the plan of that name.
+func (c *planCache) get(ctx context.Context, name string) (*cachedPlan, error) {
+	c.mu.Lock()
+	p, epoch := c.plans[name], c.epoch
+	c.mu.Unlock()
+	if p != nil && time.Since(p.loaded) < c.ttl {
+		c.stats.cacheHits.Add(1)
+		return p, nil
+	}
+	c.stats.cacheMisses.Add(1)
+	asked := time.Now()
+	there, err := c.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.clock.saw(there, asked)
+	active, err := c.store.Plan(ctx, c.namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = newCachedPlan(active); err != nil {
+		return nil, err
+	}
+	c.log.Info(fmt.Sprintf("Config cache miss for %s, loaded from DB", name), "plan", name, "version", active.Plan.Version)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.epoch == epoch { // else what was read may be from before the flush
+		if len(c.plans) >= maxCached || c.plans == nil {
+			c.plans = map[string]*cachedPlan{}
+		}
+		c.plans[name] = p
+	}
+	return p, nil
+}
+
+func newCachedPlan(active *ActivePlan) (*cachedPlan, error) {
+	p := &cachedPlan{ActivePlan: *active, loaded: time.Now(), frontier: active.Frontier}
+	p.grid = grid{eras: active.Eras, max: active.Plan.MaxPerWindow}
+	if active.Plan.Calendar != nil {
+		h, err := active.Plan.Calendar.compile()
+		if err != nil {
+			return nil, fmt.Errorf("plan %s: %w", active.Plan.Name, err)
+		}
+		p.grid.hours = h
+	}
+	return p, nil
+}
+
+// flush forgets all plans.
+func (c *planCache) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plans, c.epoch = nil, c.epoch+1
+}
+
+// drop forgets a plan that turned out to be old.
+func (c *planCache) drop(p *cachedPlan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.plans[p.Plan.Name] == p {
+		delete(c.plans, p.Plan.Name)
+	}
+}
+
+// search is where to look for room for something wanted at t, together with
+// others that fill so many windows: each moves the frontier for the next.
+func (p *cachedPlan) search(t int64, others int) (first, from, until, earliest int64, err error) {
+	w, earliest, ok := p.grid.window(t)
+	if !ok {
+		return 0, 0, 0, 0, fieldError("at", time.UnixMicro(t).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	base := max(p.frontier, w.Start)
+	if base != p.base || others != p.others || p.until == 0 {
+		p.base, p.others, p.until = base, others, p.grid.skip(base, p.Plan.Headroom+1+others)
+	}
+	return w.Start, p.full.skip(w.Start), p.until, earliest, nil
+}
+
+// learn takes from how a search ended what helps the next one.
+func (p *cachedPlan) learn(from int64, f *Found) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frontier = max(p.frontier, f.Frontier)
+	if f.Status == Assigned {
+		p.frontier = max(p.frontier, f.Slot.Window.UnixMicro())
+	}
+	if f.First != 0 {
+		p.full.add(from, f.First)
+	}
+}
+
+// forgetFull lets the next search find room that was given back.
+func (p *cachedPlan) forgetFull() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.full = fullness{}
+}

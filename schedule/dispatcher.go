@@ -1,0 +1,349 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Job is one execution of a slot.
+type Job struct {
+	Slot
+
+	// Granted is when the limit lets it start, in the limit's store's time.
+	Granted time.Time
+}
+
+// Worker does the work of a slot. An error has it tried again later, unless
+// it is [Permanent]. Its context ends when the claim on the slot is lost: then
+// somebody else may be doing the work already. Work is done at least once; a
+// worker that writes somewhere should send Job.Fence along, and what it writes
+// to should refuse a lower one than it has seen.
+type Worker func(ctx context.Context, job *Job) error
+
+// Permanent marks an error that trying again would not cure.
+func Permanent(err error) error { return &permanentError{err} }
+
+type permanentError struct{ error }
+
+func (e *permanentError) Unwrap() error { return e.error }
+
+// DispatcherConfig says what a dispatcher does. Work and Limiter must be
+// given.
+type DispatcherConfig struct {
+	// Plan is whose slots are dispatched. Empty means "default".
+	Plan string
+
+	// Work does the work.
+	Work Worker
+
+	// Limiter holds the bucket that all dispatchers share, so its store has
+	// to be one that they share.
+	Limiter *sluice.Limiter
+
+	// Limit is how often work may start. The default, 50/s burst 1, starts
+	// at most 50 in any second; with a burst of n it would be n-1 more.
+	Limit sluice.Limit
+
+	// Key is the shared bucket. The default is of the plan.
+	Key sluice.Key
+
+	// Concurrency is how much work this dispatcher does at once. 0 means 64.
+	Concurrency int
+
+	// Lease is how long a claim lasts if this process is not heard of. 0
+	// means 30 s.
+	Lease time.Duration
+
+	// MaxAttempts is how often a slot is tried. 0 means 5.
+	MaxAttempts int
+
+	// Backoff is the pause before the second attempt; it doubles for each
+	// one after, up to MaxBackoff. 0 means 1 s, and 5 minutes.
+	Backoff    time.Duration
+	MaxBackoff time.Duration
+
+	// Name is the worker's name in the audit log. Empty means the host's
+	// name, the process id and a random part.
+	Name string
+}
+
+const (
+	// ahead is how far in advance starts are reserved from the limit, so
+	// that a late wake-up loses none.
+	ahead = 200 * time.Millisecond
+
+	// claimAhead is for how much time slots are claimed at once: as long a
+	// pause may take to have its effect.
+	claimAhead = 500 * time.Millisecond
+
+	// lookEvery is how often to look for slots that were assigned for now.
+	lookEvery = 250 * time.Millisecond
+)
+
+func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, error) {
+	c.Plan = cmp.Or(c.Plan, DefaultPlan)
+	if c.Limit == (sluice.Limit{}) {
+		c.Limit = sluice.Per(50, time.Second).WithBurst(1)
+	}
+	if c.Key == (sluice.Key{}) {
+		c.Key = sluice.Key{Namespace: namespace, Entity: "plan:" + c.Plan, Resource: "slots", Limit: "dispatch"}
+	}
+	c.Concurrency = cmp.Or(c.Concurrency, 64)
+	c.Lease = cmp.Or(c.Lease, 30*time.Second)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
+	c.Backoff = cmp.Or(c.Backoff, time.Second)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Minute)
+	if c.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		c.Name = fmt.Sprintf("%.100s/%d/%s", host, os.Getpid(), rand.Text()[:8])
+	}
+	switch {
+	case c.Work == nil:
+		return c, fieldError("work", nil, "must be given")
+	case c.Limiter == nil:
+		return c, fieldError("limiter", nil, "must be given")
+	case c.Limit.Algorithm == sluice.Concurrency:
+		return c, fieldError("limit", c.Limit, "must be a rate; Concurrency bounds how much runs at once")
+	case c.Concurrency < 1 || c.Concurrency > 10_000:
+		return c, fieldError("concurrency", c.Concurrency, "must be 1 to 10000")
+	case c.Lease < time.Second || c.Lease > 24*time.Hour:
+		return c, fieldError("lease", c.Lease, "must be 1s to 24h")
+	case c.MaxAttempts < 1 || c.MaxAttempts > 1000:
+		return c, fieldError("maxAttempts", c.MaxAttempts, "must be 1 to 1000")
+	case c.Backoff < 0 || c.MaxBackoff < c.Backoff || c.MaxBackoff > 24*time.Hour:
+		return c, fieldError("maxBackoff", c.MaxBackoff, "must be at least the first back-off and at most 24h")
+	}
+	if err := c.Limit.Validate(); err != nil {
+		return c, err
+	}
+	if err := checkPlanName(c.Plan); err != nil {
+		return c, err
+	}
+	return c, checkWorker(c.Name)
+}
+
+// prefetch is how many slots are claimed at once.
+func (c *DispatcherConfig) prefetch() int {
+	n := int64(1)
+	if c.Limit.Period > 0 {
+		n = int64(float64(c.Limit.Amount) / float64(sluice.Token) * float64(claimAhead) / float64(c.Limit.Period))
+	}
+	return int(min(max(n, 1), int64(c.Concurrency)))
+}
+
+// Dispatcher runs work when its slots are due. Any number of dispatchers, in
+// any number of processes, share a plan's slots; together they start work no
+// faster than the limit.
+type Dispatcher struct {
+	s      *Scheduler
+	config DispatcherConfig
+	places chan struct{} // one for each piece of work at a time
+
+	mu     sync.Mutex
+	active map[Claim]context.CancelCauseFunc
+
+	running sync.WaitGroup
+}
+
+// NewDispatcher is a dispatcher of the scheduler's slots.
+func (s *Scheduler) NewDispatcher(c DispatcherConfig) (*Dispatcher, error) {
+	c, err := c.withDefaults(s.namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &Dispatcher{
+		s: s, config: c, places: make(chan struct{}, c.Concurrency), active: map[Claim]context.CancelCauseFunc{},
+	}, nil
+}
+
+// Run dispatches until ctx ends. Then it starts nothing more, gives back what
+// it has claimed and not started, and waits for the work that is running. It
+// is called once.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	if _, err := d.s.plans.get(ctx, d.config.Plan); err != nil {
+		return err
+	}
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var heart sync.WaitGroup
+	heart.Go(func() { d.beat(beating) })
+	d.loop(ctx)
+	d.running.Wait()
+	stop()
+	heart.Wait()
+	return nil
+}
+
+func (d *Dispatcher) loop(ctx context.Context) {
+	var claimed []Slot
+	defer func() {
+		for i := range claimed {
+			d.release(ctx, &claimed[i])
+		}
+	}()
+	for ctx.Err() == nil {
+		if len(claimed) == 0 {
+			if claimed = d.claim(ctx); len(claimed) == 0 {
+				d.rest(ctx)
+				continue
+			}
+		}
+		select {
+		case d.places <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		wait, granted, ok := d.grant(ctx)
+		if !ok {
+			<-d.places
+			return
+		}
+		job := &Job{Slot: claimed[0], Granted: granted}
+		claimed = claimed[1:]
+		d.start(ctx, job, wait)
+	}
+}
+
+// claim takes the next slots that are due.
+func (d *Dispatcher) claim(ctx context.Context) []Slot {
+	now := d.s.clock.now()
+	slots, err := d.s.store.Claim(ctx, Claiming{
+		Namespace: d.s.namespace, Plan: d.config.Plan, Worker: d.config.Name,
+		Now: now, Until: now.Add(d.config.Lease), Max: d.config.prefetch(),
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			d.s.log.Warn("slots could not be claimed; trying again", "plan", d.config.Plan, "error", err)
+		}
+		return nil
+	}
+	var good []Slot
+	for i := range slots {
+		// Each attempt may have ended with the death of its worker.
+		if slots[i].Attempts > d.config.MaxAttempts {
+			d.finish(ctx, &Job{Slot: slots[i]}, GaveUp, time.Time{}, fmt.Sprintf("given up after %d attempts", d.config.MaxAttempts))
+			continue
+		}
+		d.hold(&slots[i])
+		good = append(good, slots[i])
+	}
+	return good
+}
+
+// rest waits until the next slot is due, but not for long: others may be
+// assigned meanwhile.
+func (d *Dispatcher) rest(ctx context.Context) {
+	wait := lookEvery
+	if next, err := d.s.store.NextDue(ctx, d.s.namespace, d.config.Plan); err == nil && !next.IsZero() {
+		if until := next.Sub(d.s.clock.now()); until > 0 {
+			wait = min(wait, until+time.Millisecond)
+		}
+	}
+	sleep(ctx, wait)
+}
+
+// grant reserves the next start from the limit, and tells how long from now
+// it is. It answers false once ctx ends.
+func (d *Dispatcher) grant(ctx context.Context) (wait time.Duration, granted time.Time, ok bool) {
+	take := sluice.Take{Demands: []sluice.Demand{{Key: d.config.Key, Limit: d.config.Limit}}, Within: ahead}
+	var decision sluice.Decision
+	for ctx.Err() == nil {
+		err := d.config.Limiter.Decide(ctx, &take, &decision)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				d.s.log.Warn("the limit could not be asked; nothing starts until it can", "plan", d.config.Plan, "error", err)
+			}
+			sleep(ctx, ahead)
+		case decision.Allowed:
+			return decision.Delay, decision.Time.Add(decision.Delay), true
+		default:
+			sleep(ctx, max(decision.RetryAfter-ahead/2, time.Millisecond))
+		}
+	}
+	return 0, time.Time{}, false
+}
+
+// start runs a job once its time has come.
+func (d *Dispatcher) start(ctx context.Context, job *Job, wait time.Duration) {
+	due := time.Now().Add(wait)
+	d.running.Go(func() {
+		defer func() { <-d.places }()
+		if !sleep(ctx, time.Until(due)) {
+			d.release(ctx, &job.Slot)
+			return
+		}
+		d.run(ctx, job)
+	})
+}
+
+// run does the work and notes how it went.
+func (d *Dispatcher) run(ctx context.Context, job *Job) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	if !d.onLoss(&job.Slot, cancel) {
+		return // the claim was lost while it waited
+	}
+	started := d.s.clock.now()
+	err := d.work(ctx, job)
+	action, due, detail := Finished, time.Time{}, ""
+	if err != nil {
+		detail = trim(err.Error())
+		_, permanent := errors.AsType[*permanentError](err)
+		if permanent || job.Attempts >= d.config.MaxAttempts {
+			action = GaveUp
+		} else {
+			action, due = Retried, d.s.clock.now().Add(d.backoff(job.Attempts))
+		}
+		d.s.log.Warn("work on a slot failed", "plan", job.Plan, "event", job.Event, "attempt", job.Attempts, "next", action, "error", err)
+	}
+	d.finishStarted(ctx, job, action, due, detail, started)
+}
+
+// work does the work; a panic is an error.
+func (d *Dispatcher) work(ctx context.Context, job *Job) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the worker panicked: %v", p)
+		}
+	}()
+	return d.config.Work(ctx, job)
+}
+
+// backoff is the pause after so many attempts: up to a quarter more or less,
+// lest all come back at once.
+func (d *Dispatcher) backoff(attempts int) time.Duration {
+	pause := d.config.Backoff
+	for range attempts - 1 {
+		if pause *= 2; pause >= d.config.MaxBackoff {
+			break
+		}
+	}
+	pause = min(pause, d.config.MaxBackoff)
+	return pause*3/4 + jitter(pause/2)
+}
+
+// sleep waits and reports whether the time is over, rather than ctx.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

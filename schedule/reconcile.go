@@ -1,0 +1,122 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DefaultLeakAge is how long after its assignment a slot that nobody started
+// counts as leaked.
+const DefaultLeakAge = 10 * time.Minute
+
+// maxLeaked bounds what one reconciliation looks at.
+const maxLeaked = 100_000
+
+// Reconciliation finds slots that were assigned and never started: whoever
+// was to start them crashed in between.
+type Reconciliation struct {
+	Plan string        `json:"plan"`
+	Age  time.Duration `json:"-"` // how long ago a slot was assigned; 0 means 10 minutes
+
+	// Overdue leaves out slots whose time is still ahead. Set it for plans
+	// that a dispatcher runs: there a slot that waits for its time is not
+	// leaked.
+	Overdue bool `json:"overdue,omitempty"`
+
+	// DryRun only tells what would be reclaimed.
+	DryRun bool `json:"dryRun,omitempty"`
+
+	// Started asks the owner whether an event did start. If so its slot is
+	// confirmed, and not asked about again. It must be given unless it is a
+	// dry run; whoever knows that nothing started answers false.
+	Started func(ctx context.Context, s Slot) (bool, error) `json:"-"`
+}
+
+// ReconcileReport is what a reconciliation found.
+type ReconcileReport struct {
+	Looked    int    `json:"looked"`    // slots that nobody had started
+	Confirmed int    `json:"confirmed"` // of which the owner had
+	Reclaimed int    `json:"reclaimed"`
+	Leaked    []Slot `json:"leaked"` // reclaimed, or to be reclaimed in a dry run
+}
+
+// Reconcile finds leaked slots and reclaims them: their room is given back,
+// and the event can be assigned anew. A slot that was claimed or confirmed,
+// even a moment before, is never reclaimed. Each one is audited.
+func (s *Scheduler) Reconcile(ctx context.Context, r Reconciliation) (*ReconcileReport, error) {
+	if r.Plan == "" {
+		r.Plan = DefaultPlan
+	}
+	if r.Age == 0 {
+		r.Age = DefaultLeakAge
+	}
+	switch {
+	case r.Age < 0:
+		return nil, fieldError("age", r.Age, "must not be negative")
+	case r.Started == nil && !r.DryRun:
+		return nil, fieldError("started", nil, "must be given, unless it is a dry run: it says whether the owner has started an event")
+	}
+	now := s.clock.now()
+	scheduled := time.UnixMicro(forever)
+	if r.Overdue {
+		scheduled = now.Add(-r.Age)
+	}
+	report := &ReconcileReport{}
+	for after := (Position{}); report.Looked < maxLeaked; {
+		slots, err := s.store.Unstarted(ctx, s.namespace, r.Plan, now.Add(-r.Age), scheduled, after, maxPage)
+		if err != nil {
+			return report, err
+		}
+		for i := range slots {
+			if err := s.reconcile(ctx, &r, &slots[i], report); err != nil {
+				return report, fmt.Errorf("event %q: %w", slots[i].Event, err)
+			}
+		}
+		if len(slots) < maxPage {
+			break
+		}
+		after = *position(&slots[len(slots)-1])
+	}
+	if report.Reclaimed > 0 {
+		s.roomIn(r.Plan)
+	}
+	s.log.Info("slots reconciled", "plan", r.Plan, "dryRun", r.DryRun, "looked", report.Looked,
+		"confirmed", report.Confirmed, "leaked", len(report.Leaked), "reclaimed", report.Reclaimed)
+	return report, nil
+}
+
+func (s *Scheduler) reconcile(ctx context.Context, r *Reconciliation, slot *Slot, report *ReconcileReport) error {
+	report.Looked++
+	if r.Started != nil {
+		started, err := r.Started(ctx, *slot)
+		if err != nil {
+			return err
+		}
+		if started {
+			report.Confirmed++
+			if r.DryRun {
+				return nil
+			}
+			if _, err := s.store.ClaimEvent(ctx, s.namespace, slot.Event, "owner", s.clock.now()); err != nil && !gone(err) {
+				return err
+			}
+			return nil
+		}
+	}
+	if !r.DryRun {
+		_, err := s.store.Reclaim(ctx, s.namespace, slot.Event, s.clock.now(), "assigned "+slot.Created.Format(time.RFC3339)+" and never started")
+		if gone(err) {
+			return nil // it started meanwhile, or somebody else reclaimed it
+		}
+		if err != nil {
+			return err
+		}
+		report.Reclaimed++
+	}
+	report.Leaked = append(report.Leaked, *slot)
+	return nil
+}
+
+func gone(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) }

@@ -1,0 +1,229 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Scheduler gives events their slots. It is safe for concurrent use; any
+// number of them, in any number of processes, may share a store.
+type Scheduler struct {
+	store     Store
+	namespace string
+	log       *slog.Logger
+	clock     clock
+	plans     planCache
+	stats     *Stats
+	contended quiet
+	flights   flights
+}
+
+// Options of a scheduler. All may be left out.
+type Options struct {
+	// Namespace keeps the plans and events of tenants apart.
+	Namespace string
+
+	// CacheTTL is for how long a plan is used before it is read again. 0
+	// means 5 s. A new version counts at once anyway.
+	CacheTTL time.Duration
+
+	// Log gets what operators look for. Nil means slog.Default.
+	Log *slog.Logger
+
+	// Clock replaces the store's time, for tests.
+	Clock func() time.Time
+}
+
+// New is a scheduler on a store. Closing the store stays the caller's
+// business.
+func New(store Store, o Options) (*Scheduler, error) {
+	if len(o.Namespace) > sluice.MaxKeyPart || !utf8.ValidString(o.Namespace) || strings.ContainsRune(o.Namespace, 0) {
+		return nil, fieldError("namespace", clip(o.Namespace), "must be at most 255 bytes of text")
+	}
+	if o.CacheTTL == 0 {
+		o.CacheTTL = DefaultCacheTTL
+	}
+	if o.CacheTTL < 0 || o.CacheTTL > time.Hour {
+		return nil, fieldError("cacheTTL", o.CacheTTL, "must be above 0 and at most 1h")
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Scheduler{store: store, namespace: o.Namespace, log: o.Log, stats: newStats()}
+	s.clock.given = o.Clock
+	s.plans = planCache{
+		store: store, namespace: o.Namespace, ttl: o.CacheTTL, clock: &s.clock, log: o.Log, stats: s.stats,
+	}
+	s.flights.s = s
+	store.Watch(s.plans.flush)
+	return s, nil
+}
+
+// Stats are the scheduler's counts.
+func (s *Scheduler) Stats() *Stats { return s.stats }
+
+// Plan is the active version of a plan. Empty means "default".
+func (s *Scheduler) Plan(ctx context.Context, name string) (Plan, error) {
+	if name == "" {
+		name = DefaultPlan
+	}
+	if err := checkPlanName(name); err != nil {
+		return Plan{}, err
+	}
+	active, err := s.store.Plan(ctx, s.namespace, name)
+	if err != nil {
+		return Plan{}, err
+	}
+	return active.Plan, nil
+}
+
+// Plans are the active versions of the plans after a name, in order of their
+// names: 1 to 1000 of them, 0 means 100.
+func (s *Scheduler) Plans(ctx context.Context, after string, max int) ([]Plan, error) {
+	max, err := page("max", max)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.Plans(ctx, s.namespace, after, max)
+}
+
+// Versions are the versions of a plan, the newest first: 1 to 1000 of them, 0
+// means 100.
+func (s *Scheduler) Versions(ctx context.Context, name string, max int) ([]Plan, error) {
+	max, err := page("max", max)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := s.store.Versions(ctx, s.namespace, name, max)
+	if err == nil && len(versions) == 0 {
+		err = NoPlan(clip(name))
+	}
+	return versions, err
+}
+
+// SetPlan makes p the active version of its plan and answers it with its
+// number. Nothing that is scheduled moves: windows keep what they have, those
+// with more than the new maximum count as full, and a new window size starts
+// after everything that is scheduled already. If p.Version is not 0, it must
+// be the active version, else the answer is [ErrConflict].
+func (s *Scheduler) SetPlan(ctx context.Context, p Plan) (Plan, error) {
+	p, err := p.withDefaults()
+	if err != nil {
+		return Plan{}, err
+	}
+	now := s.clock.now()
+	if p.Calendar != nil {
+		h, err := p.Calendar.compile()
+		if err != nil {
+			return Plan{}, err
+		}
+		if _, _, ok := h.next(now.UnixMicro()); !ok {
+			return Plan{}, fieldError("calendar", p.Name, "opens at no time in the next year")
+		}
+	}
+	saved, before, err := s.store.SavePlan(ctx, s.namespace, p, now)
+	if err != nil {
+		return Plan{}, err
+	}
+	s.plans.flush()
+	s.log.Info(fmt.Sprintf("Config updated: %s maxPerWindow=%d->%d", saved.Name, before.MaxPerWindow, saved.MaxPerWindow),
+		"plan", saved.Name, "version", saved.Version, "windowSize", saved.WindowSize, "headroom", saved.Headroom)
+	return saved, nil
+}
+
+// Pause stops dispatchers from claiming slots of a plan; those they hold run
+// to their end. Slots are still assigned. Resume lets them go on.
+func (s *Scheduler) Pause(ctx context.Context, name string) error { return s.pause(ctx, name, true) }
+
+// Resume undoes Pause.
+func (s *Scheduler) Resume(ctx context.Context, name string) error { return s.pause(ctx, name, false) }
+
+func (s *Scheduler) pause(ctx context.Context, name string, paused bool) error {
+	if err := checkPlanName(name); err != nil {
+		return err
+	}
+	return s.store.PausePlan(ctx, s.namespace, name, paused, s.clock.now())
+}
+
+// Flush makes every node forget its cached plans.
+func (s *Scheduler) Flush(ctx context.Context) error {
+	s.plans.flush()
+	return s.store.Flush(ctx)
+}
+
+// Slot is the slot of an event.
+func (s *Scheduler) Slot(ctx context.Context, event string) (Slot, error) {
+	if err := checkEvent(event); err != nil {
+		return Slot{}, err
+	}
+	return s.store.Slot(ctx, s.namespace, event)
+}
+
+// Cancel takes back a slot that nobody has started. Its room is free again,
+// and the event stays cancelled: asking for it again answers so. Cancelling
+// twice is no error; a slot that has started is [ErrConflict].
+func (s *Scheduler) Cancel(ctx context.Context, event, reason string) (Slot, error) {
+	if err := checkEvent(event); err != nil {
+		return Slot{}, err
+	}
+	slot, err := s.store.Cancel(ctx, s.namespace, event, s.clock.now(), trim(reason))
+	if err == nil {
+		s.roomIn(slot.Plan)
+	}
+	return slot, err
+}
+
+// roomIn lets the next search see room that was given back.
+func (s *Scheduler) roomIn(plan string) {
+	s.plans.mu.Lock()
+	p := s.plans.plans[plan]
+	s.plans.mu.Unlock()
+	if p != nil {
+		p.forgetFull()
+	}
+}
+
+// Audit reads the audit log of a plan or an event, the newest entry first.
+func (s *Scheduler) Audit(ctx context.Context, q AuditQuery) ([]Entry, error) {
+	var err error
+	if q.Max, err = page("max", q.Max); err != nil {
+		return nil, err
+	}
+	if (q.Event == "") == (q.Plan == "") {
+		return nil, fieldError("audit", q.Event+q.Plan, "must name either an event or a plan")
+	}
+	return s.store.Audit(ctx, s.namespace, q)
+}
+
+// trim bounds what is written into the audit log.
+func trim(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s[:min(len(s), maxDetail)], "\x00", ""), "")
+}
+
+// quiet lets a message pass once a second, and counts those between.
+type quiet struct {
+	mu      sync.Mutex
+	last    time.Time
+	skipped int
+}
+
+func (q *quiet) pass() (skipped int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now := time.Now(); q.last.IsZero() || now.Sub(q.last) >= time.Second {
+		skipped, q.last, q.skipped = q.skipped, now, 0
+		return skipped, true
+	}
+	q.skipped++
+	return 0, false
+}
+
+func isStale(err error) bool { return errors.Is(err, ErrStale) }

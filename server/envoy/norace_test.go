@@ -1,0 +1,6 @@
+//go:build !race
+
+package envoy_test
+
+// maxAllocations of a decision.
+const maxAllocations = 6

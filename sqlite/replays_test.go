@@ -1,0 +1,27 @@
+package sqlite_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/idempotency/idempotencytest"
+	"github.com/sluice-go/sluice/sqlite"
+)
+
+func TestReplaysConformance(t *testing.T) {
+	idempotencytest.Options{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+		db, err := sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "sluice.db"))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			if err := db.Close(); err != nil {
+				tb.Error(err)
+			}
+		})
+		return db.Replays(now)
+	})
+}
