@@ -19,6 +19,9 @@ func tune(o *rueidis.ClientOption, c *Config) {
 	// Whether a call may be repeated is for this package to know.
 	o.DisableRetry = true
 	o.DisableCache = true
+	// One connection gathers more calls in each packet than several would,
+	// which spares both sides system calls.
+	o.PipelineMultiplex = -1
 	o.ClientName = "sluice"
 	o.Dialer.Timeout = c.Timeout
 	o.Sentinel.Dialer.Timeout = c.Timeout
