@@ -19,8 +19,9 @@ const (
 
 // Flags of an argument and of a demand, as in prelude.lua.
 const (
-	lastArg   = 1
-	simpleArg = 2
+	lastArg     = 1
+	simpleArg   = 2
+	windowedArg = 4
 
 	shadow       = 1
 	countRefused = 2
@@ -110,6 +111,9 @@ func (r *request) addArg(demands []sluice.Demand, which []int, flags byte, now i
 		}
 		b = append(b, demandFlags(d), demandMeta(d))
 		b = appendNumber(b, r.cost(d))
+	}
+	if d := &demands[which[0]]; len(which) == 1 && d.Limit.Algorithm == sluice.FixedWindow && d.Limit.Calendar == sluice.NoCalendar && !d.Shadow {
+		b[0] |= windowedArg
 	}
 	for _, i := range which {
 		limit, name := r.limits[i].limit, demands[i].Key.Limit

@@ -27,7 +27,7 @@ var script, scriptSHA = func() (string, string) {
 		b.WriteString(read(name))
 	}
 	text := b.String()
-	for _, name := range []string{"part", "refill"} {
+	for _, name := range []string{"part", "refill", "window"} {
 		text = strings.ReplaceAll(text, "--include "+name, read(name))
 	}
 	sum := sha1.Sum([]byte(text))

@@ -42,16 +42,35 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if db.reading, err = open(path, "deferred", max(4, runtime.GOMAXPROCS(0))); err != nil {
 		return nil, errors.Join(err, db.writing.Close())
 	}
-	if err := db.migrate(ctx); err != nil {
+	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", path, err), db.Close())
 	}
 	return db, nil
 }
 
+// prepare switches the file to a write-ahead log and migrates it. For the
+// switch SQLite needs the file for itself and does not wait, so when several
+// processes start at once it has to be tried again.
+func (db *DB) prepare(ctx context.Context) error {
+	for deadline := time.Now().Add(busy); ; {
+		_, err := db.writing.ExecContext(ctx, "PRAGMA journal_mode = wal")
+		if err == nil {
+			err = db.migrate(ctx)
+		}
+		if !isBusy(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
 func open(path, lock string, connections int) (*sql.DB, error) {
 	options := url.Values{"_txlock": {lock}, "_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
-		"journal_mode(wal)",
 		"synchronous(full)", // a commit survives a loss of power
 		"foreign_keys(on)",
 	}}
@@ -99,6 +118,12 @@ func (db *DB) read(ctx context.Context, f func(*sql.Tx) error) error {
 	}
 	defer tx.Rollback() //nolint:errcheck // there is nothing to undo
 	return f(tx)
+}
+
+// isBusy reports whether another process has the file.
+func isBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == lib.SQLITE_BUSY
 }
 
 // isUnique reports whether an insert met a row that is there already.

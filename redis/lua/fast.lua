@@ -17,7 +17,7 @@ local plain = byte(ARGV[1], 9) == 0
 if last == 2 and plain then -- one take of one key
 	local arg, raw = ARGV[2], raws[1]
 	local flags, n, _, _, cost, _, _, _, _, amount, period, capacity = read('<BBBBdBBBBddd', arg)
-	if flags > SIMPLE and n == 1 then -- and of one bucket: the commonest of all
+	if flags == LAST + SIMPLE and n == 1 then -- and of one bucket: the commonest of all
 		local limits, known = sub(arg, 13), true
 		local used, rem, time, consumed = 0, 0, now, 0
 		if raw then
@@ -45,67 +45,71 @@ local numbers = #ARGV[1] - last -- where those of the arguments' keys are
 
 local simple = plain
 while simple and first <= last do
-	local to, charge, fits, head, values = first, 1, true, #out + 1, nil
-	repeat
-		local arg, k = ARGV[to], byte(ARGV[1], numbers + to)
-		local flags, n = read('<BB', arg)
-		local raw, limits = raws[k], sub(arg, 3 + 10 * n)
-		if flags < SIMPLE or raw and (byte(raw) ~= VERSION or byte(raw, 10) ~= n or sub(raw, 11 + 32 * n) ~= limits) then
-			simple = false
+	if byte(ARGV[first]) == LAST + WINDOWED then -- a take of one fixed window
+		--include window
+	else
+		local to, charge, fits, head, values = first, 1, true, #out + 1, nil
+		repeat
+			local arg, k = ARGV[to], byte(ARGV[1], numbers + to)
+			local flags, n = read('<BB', arg)
+			local raw, limits = raws[k], sub(arg, 3 + 10 * n)
+			if flags % 4 < SIMPLE or raw and (byte(raw) ~= VERSION or byte(raw, 10) ~= n or sub(raw, 11 + 32 * n) ~= limits) then
+				simple = false
+				break
+			end
+			--include part
+			local size, dddd, whole, value = 4 * n + 3, 'dddd', '<BdBddddc0', nil
+			if n == 2 then -- the usual ones are spelled out, as making strings costs
+				dddd, whole = 'dddddddd', '<BdBddddddddc0'
+			elseif n == 3 then
+				dddd, whole = 'dddddddddddd', '<BdBddddddddddddc0'
+			elseif n > 3 then
+				dddd = string.rep('dddd', n)
+				whole = '<BdB' .. dddd .. 'c0'
+			end
+			if fits then
+				f[2], f[3], f[size + 1] = full, n, limits
+				value = write(whole, unpack(f, 1, size + 1))
+			end
+			local again = flags > SIMPLE and not fits and charge == 1
+			if again then -- without the costs, for the reply
+				to, charge = first, 0
+			elseif to == first and flags > SIMPLE then -- all of one key
+				f[2], f[3] = fits and ALLOWED or REFUSED, now
+				local reply = write('<Bd' .. dddd, unpack(f, 2, size))
+				if last == 2 then -- and the only take
+					if fits then
+						call('SET', KEYS[1], value, 'PX', testing and 3600000 or floor(min(full - now, 2 ^ 52) / 1000) + 2)
+					end
+					return reply
+				end
+				out[head] = reply
+				if fits then
+					raws[k], changed[k] = value, true
+				end
+				to = to + 1
+			else
+				values = values or {}
+				values[k] = value
+				out[head] = '' -- known in the end
+				out[head + 1 + to - first] = write('<' .. dddd, unpack(f, 4, size))
+				to = to + 1
+			end
+		until flags > SIMPLE and not again
+		if not simple then -- undo what there is of this take, and leave it
+			for i = #out, head, -1 do
+				out[i] = nil
+			end
 			break
 		end
-		--include part
-		local size, dddd, whole, value = 4 * n + 3, 'dddd', '<BdBddddc0', nil
-		if n == 2 then -- the usual ones are spelled out, as making strings costs
-			dddd, whole = 'dddddddd', '<BdBddddddddc0'
-		elseif n == 3 then
-			dddd, whole = 'dddddddddddd', '<BdBddddddddddddc0'
-		elseif n > 3 then
-			dddd = string.rep('dddd', n)
-			whole = '<BdB' .. dddd .. 'c0'
-		end
-		if fits then
-			f[2], f[3], f[size + 1] = full, n, limits
-			value = write(whole, unpack(f, 1, size + 1))
-		end
-		local again = flags > SIMPLE and not fits and charge == 1
-		if again then -- without the costs, for the reply
-			to, charge = first, 0
-		elseif to == first and flags > SIMPLE then -- all of one key
-			f[2], f[3] = fits and ALLOWED or REFUSED, now
-			local reply = write('<Bd' .. dddd, unpack(f, 2, size))
-			if last == 2 then -- and the only take
-				if fits then
-					call('SET', KEYS[1], value, 'PX', testing and 3600000 or floor(min(full - now, 2 ^ 52) / 1000) + 2)
-				end
-				return reply
-			end
-			out[head] = reply
-			if fits then
+		if values then
+			out[head] = write('<Bd', fits and ALLOWED or REFUSED, now)
+			for k, value in pairs(fits and values or {}) do
 				raws[k], changed[k] = value, true
 			end
-			to = to + 1
-		else
-			values = values or {}
-			values[k] = value
-			out[head] = '' -- known in the end
-			out[head + 1 + to - first] = write('<' .. dddd, unpack(f, 4, size))
-			to = to + 1
 		end
-	until flags > SIMPLE and not again
-	if not simple then -- undo what there is of this take, and leave it
-		for i = #out, head, -1 do
-			out[i] = nil
-		end
-		break
+		first = to
 	end
-	if values then
-		out[head] = write('<Bd', fits and ALLOWED or REFUSED, now)
-		for k, value in pairs(fits and values or {}) do
-			raws[k], changed[k] = value, true
-		end
-	end
-	first = to
 end
 
 -- All writing comes last: an error before it proves that nothing happened.

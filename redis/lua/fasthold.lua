@@ -115,7 +115,7 @@ if kind == HOLDING or kind == RETURNING then
 		local arg, ask, k = ARGV[first], ARGV[first + 1], byte(ARGV[1], numbers + first)
 		local raw, limits, flags, n = raws[k], sub(arg, 13), read('<BB', arg)
 		local size = #limits
-		if flags < SIMPLE or n ~= 1 or raw and
+		if flags % 4 < SIMPLE or n ~= 1 or raw and
 			(byte(raw) ~= VERSION or byte(raw, 10) ~= 1 or sub(raw, 43, 42 + size) ~= limits) then
 			break
 		end
@@ -170,9 +170,12 @@ if kind == HOLDING or kind == RETURNING then
 		local arg, k = ARGV[first], byte(ARGV[1], numbers + first)
 		local raw = raws[k]
 		if raw then
+			if byte(raw) ~= VERSION or byte(raw, 10) ~= 1 then
+				break
+			end
 			local name = sub(arg, 25)
 			local a, b, algorithm, _, amount, period = read('<BBBBdd', raw, 43)
-			if byte(raw) ~= VERSION or byte(raw, 10) ~= 1 or algorithm ~= TOKENS or sub(raw, 45 + a, 44 + a + b) ~= name then
+			if algorithm ~= TOKENS or sub(raw, 45 + a, 44 + a + b) ~= name then
 				break
 			end
 			local used, rem, consumed, recalled, recallCost, holds, held = open(raw, 2 + a + b, amount, period)

@@ -14,8 +14,9 @@ local VERSION = 1
 local TOKENS, SLIDING, FIXED, CONCURRENCY = 0, 1, 2, 3
 
 -- Flags of an argument: the last one of a take; only token buckets and no
--- flags in it. Flags of a demand.
-local LAST, SIMPLE = 1, 2
+-- flags in it; one fixed window, that follows no calendar and is no shadow.
+-- Flags of a demand.
+local LAST, SIMPLE, WINDOWED = 1, 2, 4
 local SHADOW, COUNTREFUSED = 1, 2
 
 -- The time is the server's, read once. Only tests send one, in the first
