@@ -8,9 +8,11 @@ SHELL := bash
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
-# How often soak runs the tests, and how long it fuzzes each target.
+# How often soak runs the tests, how long it fuzzes each target, and for how
+# long it lets Redis be away, which it draws in bin/outage.svg.
 SOAKCOUNT ?= 20
 SOAKFUZZ ?= 2m
+SOAKOUTAGE ?= 30s
 
 say = @printf '\n==> %s\n'
 
@@ -60,6 +62,9 @@ bench: ## Compare with other limiters, and write docs/benchmarks.md
 soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m): finds what is rare
 	$(say) "tests, $(SOAKCOUNT) times"
 	@go test -race -count $(SOAKCOUNT) -timeout 6h ./...
+	$(say) "Redis killed under load for $(SOAKOUTAGE)"
+	@mkdir -p bin
+	@go test -count 1 -timeout 30m -v -run '^TestOutageTimeline$$' ./failover -args -outage.length $(SOAKOUTAGE) -outage.picture $(CURDIR)/bin/outage.svg
 	$(say) "fuzzing, $(SOAKFUZZ) each"
 	@scripts/fuzz $(SOAKFUZZ)
 

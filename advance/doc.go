@@ -28,10 +28,11 @@
 //
 // A refusal is remembered until it could pass, for a second at most, so that
 // a refused key is not asked again and again (the deny cache). It holds for
-// costs at or above the refused one, and not for refusals that other nodes'
-// holds caused. So a refund, reset or return elsewhere is seen within a
-// second. Of a bucket that is drained the node asks for a few due tokens at a
-// time rather than for each.
+// costs at or above the refused one; what other nodes' holds caused is
+// remembered for a moment only. So a refund, reset or return elsewhere is seen
+// within a second. Of a bucket that is drained the node asks for a few due
+// tokens at a time rather than for each, and while one caller asks, only those
+// wait with it who may get something of what can have come since.
 //
 // # Time
 //

@@ -153,6 +153,43 @@ func TestWhoMayGetSomethingWaits(t *testing.T) {
 	})
 }
 
+// TestDemandBelowTheLimitPasses has four nodes ask for 95 % of what there is:
+// hardly any of it may be refused because the rest is in other hands.
+func TestDemandBelowTheLimitPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := cluster(t, 0)
+		const takes, length = 950 * 20, 20 * time.Second
+		var nodes [4]*sluice.Limiter
+		for i := range nodes {
+			node, err := advance.New(&distant{Store: store, trip: 4 * time.Millisecond}, advance.Config{Log: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer node.Close()
+			nodes[i] = sluice.New(node)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		var refused atomic.Int64
+		var wg sync.WaitGroup
+		for range takes {
+			l := nodes[r.IntN(len(nodes))]
+			wg.Go(func() {
+				if d, err := l.Take(context.Background(), demand("a", "1000/s")); err != nil {
+					t.Error(err)
+				} else if !d.Allowed {
+					refused.Add(1)
+				}
+			})
+			time.Sleep(length / takes)
+		}
+		wg.Wait()
+		t.Logf("%d of %d refused", refused.Load(), takes)
+		if refused.Load() > takes/100 {
+			t.Errorf("%d of %d refused, want less than 1 %%", refused.Load(), takes)
+		}
+	})
+}
+
 // TestSmallerCostsAreStillAskedFor has a large cost refused again and again,
 // while there is enough for small ones.
 func TestSmallerCostsAreStillAskedFor(t *testing.T) {

@@ -66,6 +66,7 @@ func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
 		return false
 	}
 	returns := l.returns(nil)
+	l.denyUntil, l.shortOf = 0, 0 // there will be more
 	sh.mu.Unlock()
 	return s.giveBack(ctx, returns) == nil
 }

@@ -179,9 +179,10 @@ func (l *local) spokenFor(cost sluice.Tokens, now time.Duration) bool {
 	return l.ahead()+cost > outlook || l.before+l.refused > outlook && now-l.told < denyFor
 }
 
-// retryIn is when cost, which was refused here, could pass.
+// retryIn is about when cost could pass that is spoken for: when there is
+// enough for all who are asking, and not at once, as others come first.
 func (l *local) retryIn(cost sluice.Tokens, now time.Duration) time.Duration {
-	return max(l.denyRetry-now, l.dueIn(l.ahead()+cost-l.outlook(now)), time.Microsecond)
+	return max(l.denyRetry-now, l.dueIn(l.ahead()+cost-l.outlook(now)), l.dueIn(cost), time.Millisecond)
 }
 
 // share is the most that one hold may have.

@@ -2,7 +2,6 @@ package advance
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -72,7 +71,8 @@ const (
 	inHand  kind = iota // tokens are here
 	missing             // could be leased, but there is not enough
 	exactly             // the store decides
-	denied              // refused, as far as we know
+	denied              // refused, and that still stands
+	turned              // refused, since others ask for what can have come
 )
 
 type outcome uint8
@@ -122,7 +122,7 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 				st.what, result = denied, refused
 				l.refused += cost
 			case l.spokenFor(cost, now):
-				st.what, result = denied, refused
+				st.what, result = turned, refused
 				l.refused += cost
 				l.turned += cost
 			case canLease && now >= l.exactOnly && !l.probe && try < 3:
@@ -194,141 +194,6 @@ func (s *Store) landed(ctx context.Context, seats []seat) error {
 	return nil
 }
 
-// probing refuses the others while the store decides for one of them.
-func probing(seats []seat, demands []sluice.Demand, now time.Duration) {
-	for i := range seats {
-		if st := &seats[i]; st.what == exactly && st.local != nil && st.local.probe {
-			retry := st.local.denyRetry
-			st.local.deny(demands[i].Charge(), gap, now)
-			st.local.denyRetry = max(st.local.denyRetry, retry)
-		}
-	}
-}
-
-// inStore counts, or with -1 no longer counts, what the store is asked to
-// decide.
-func inStore(seats []seat, demands []sluice.Demand, sign sluice.Tokens) {
-	for i := range seats {
-		if st := &seats[i]; st.what != inHand && st.local != nil {
-			st.local.inStore += sign * demands[i].Charge()
-		}
-	}
-}
-
-// mixed has the store decide what cannot be decided here, in one call made at
-// sent. What is in hand is already spent. If meanwhile all that the store
-// refused has come to hand, the take is to be looked at again.
-func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, seats []seat, sent time.Duration, try int) (again bool, err error) {
-	asked := *t
-	asked.Demands = make([]sluice.Demand, 0, len(seats))
-	for i := range seats {
-		if seats[i].what != inHand {
-			asked.Demands = append(asked.Demands, t.Demands[i])
-		}
-	}
-	var got sluice.Decision
-	s.stats.exact.Add(1)
-	err = s.inner.Take(ctx, &asked, &got)
-	again = err == nil && try < 3 && s.cameToHand(&got, seats)
-	if err == nil && !again && s.returnHeld(ctx, &got) {
-		err = s.inner.Take(ctx, &asked, &got)
-	}
-	now, epoch := s.clock.now()
-	s.lock(seats)
-	defer s.unlock(seats)
-	inStore(seats, t.Demands, -1)
-	if again || err == nil && !got.Allowed || err != nil && !errors.Is(err, sluice.ErrUnknown) {
-		s.giveBackAll(seats, t.Demands, now, epoch)
-	}
-	if !again && err == nil {
-		s.merge(t, d, &got, seats, sent, now, epoch)
-	}
-	return again, err
-}
-
-// cameToHand reports whether the store refused only for want of tokens that
-// are in our own hand by now, because a flight has landed since.
-func (s *Store) cameToHand(got *sluice.Decision, seats []seat) bool {
-	if got.Allowed {
-		return false
-	}
-	now, epoch := s.clock.now()
-	s.lock(seats)
-	defer s.unlock(seats)
-	next := 0
-	for i := range seats {
-		st := &seats[i]
-		if st.what == inHand {
-			continue
-		}
-		r, dm := &got.Results[next], &got.Demands[next]
-		next++
-		if r.Fits || dm.Shadow {
-			continue
-		}
-		if !r.Held || st.local == nil || !leasable(dm) || st.local.available(now, epoch) < dm.Charge() {
-			return false
-		}
-	}
-	return true
-}
-
-// giveBackAll undoes spendAll.
-func (s *Store) giveBackAll(seats []seat, demands []sluice.Demand, now time.Duration, epoch uint64) {
-	for i := range seats {
-		if seats[i].what == inHand {
-			seats[i].local.giveBack(demands[i].Charge(), now, epoch)
-		}
-	}
-}
-
-// merge makes one answer of the store's and ours, and remembers refusals.
-func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sent, now time.Duration, epoch uint64) {
-	results := slices.Grow(d.Results[:0], len(seats))[:len(seats)]
-	*d = *got
-	d.Demands, d.Results = t.Demands, results
-	next := 0
-	for i := range seats {
-		st, dm := &seats[i], &t.Demands[i]
-		if st.what == inHand {
-			results[i] = st.local.result(dm.Charge(), d.Allowed, now, epoch)
-			continue
-		}
-		r := got.Results[next]
-		next++
-		results[i] = r
-		if st.local == nil || got.Source != sluice.FromStore {
-			continue
-		}
-		st.local.heard(&r, dm, sent, now)
-	}
-	d.Conclude()
-}
-
-// heard learns from what the store said of the bucket when it was asked at
-// sent.
-func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration) {
-	cost, retry := dm.Charge(), r.RetryAfter
-	if l.refused > 0 && leasable(dm) && retry != sluice.Never {
-		retry = max(retry, l.breather())
-	}
-	shortOf := sluice.Tokens(0)
-	if !r.Fits || r.Remaining < cost {
-		shortOf = cost
-	}
-	l.hear(r.Remaining, shortOf, sent)
-	l.used, l.probe = now, false
-	switch {
-	case dm.CountRefused || dm.Shadow:
-	case r.Fits:
-		l.denyUntil = 0
-	case r.Held:
-		l.denyHeld(cost, retry, now)
-	default:
-		l.deny(cost, retry, now)
-	}
-}
-
 // answer fills in a decision that was made here.
 func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now time.Duration, epoch uint64, source sluice.Source) {
 	results := slices.Grow(d.Results[:0], len(seats))[:len(seats)]
@@ -339,10 +204,13 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 	for i := range seats {
 		st, cost := &seats[i], t.Demands[i].Charge()
 		switch st.what {
-		case denied:
+		case denied, turned:
+			retry := max(st.local.denyRetry-now, time.Microsecond)
+			if st.what == turned {
+				retry = st.local.retryIn(cost, now)
+			}
 			results[i] = sluice.Result{
-				Remaining:  st.local.remaining,
-				RetryAfter: st.local.retryIn(cost, now),
+				Remaining: st.local.remaining, RetryAfter: retry,
 				ResetAfter: st.local.dueIn(t.Demands[i].Limit.Capacity() - st.local.remaining),
 			}
 		case inHand:
@@ -363,28 +231,6 @@ func (l *local) result(cost sluice.Tokens, spent bool, now time.Duration, epoch 
 	}
 	r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
 	return r
-}
-
-// exact has the store decide.
-func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	s.stats.exact.Add(1)
-	err := s.inner.Take(ctx, t, d)
-	if err == nil && !t.Peek && s.returnHeld(ctx, d) {
-		err = s.inner.Take(ctx, t, d)
-	}
-	return err
-}
-
-// returnHeld gives back what this node holds of buckets that refused because
-// of what nodes hold, and reports whether the store had better decide again.
-func (s *Store) returnHeld(ctx context.Context, d *sluice.Decision) bool {
-	returned := false
-	for i := range d.Results {
-		if !d.Allowed && d.Results[i].Held && s.returnOne(ctx, &d.Demands[i].Key) {
-			returned = true
-		}
-	}
-	return returned
 }
 
 // lock locks the shards of all seats in order, each once.

@@ -3,7 +3,7 @@
 //
 //	go run . [flags] [suite...]
 //
-// Suites: memory, capacity, redis, postgres, saturate, leasing. All of them run if none is named.
+// Suites: memory, capacity, redis, postgres, saturate, leasing, slots, http. All of them run if none is named.
 package main
 
 import (
@@ -16,10 +16,12 @@ import (
 
 	"github.com/sluice-go/sluice/bench/inprocess"
 	"github.com/sluice-go/sluice/bench/leasing"
+	"github.com/sluice-go/sluice/bench/onhttp"
 	"github.com/sluice-go/sluice/bench/onpostgres"
 	"github.com/sluice-go/sluice/bench/onredis"
 	"github.com/sluice-go/sluice/bench/report"
 	"github.com/sluice-go/sluice/bench/saturate"
+	"github.com/sluice-go/sluice/bench/slots"
 )
 
 type suite struct {
@@ -42,6 +44,8 @@ var suites = []suite{
 	newSuite("postgres", onpostgres.Full, onpostgres.Quick, onpostgres.Run),
 	newSuite("saturate", saturate.Full, saturate.Quick, saturate.Run),
 	newSuite("leasing", leasing.Full, leasing.Quick, leasing.Run),
+	newSuite("slots", slots.Full, slots.Quick, slots.Run),
+	newSuite("http", onhttp.Full, onhttp.Quick, onhttp.Run),
 }
 
 func main() {

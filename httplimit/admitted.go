@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluice-go/sluice"
 )
@@ -28,7 +29,25 @@ func Admitted(ctx context.Context) *Call {
 // back when the response is done.
 func (c *Call) Waive(most sluice.Tokens) { c.waived, c.most = true, most }
 
-// waive gives back what a call took and is not to cost.
+// waivedCosts are what a call with a lease costs at most, given what was told
+// about it. They are settled in one step, so that nothing is given back twice.
+func (c *Call) waivedCosts(told []sluice.LimitCost) []sluice.LimitCost {
+	costs := slices.Clone(told)
+	for i := range costs {
+		costs[i].Cost = min(costs[i].Cost, c.most)
+	}
+	for i, r := range c.Decision.Results {
+		d := &c.Decision.Demands[i]
+		if r.Consumed <= c.most || d.Limit.Algorithm == sluice.Concurrency ||
+			slices.ContainsFunc(costs, func(l sluice.LimitCost) bool { return l.Limit == d.Key.Limit }) {
+			continue
+		}
+		costs = append(costs, sluice.LimitCost{Limit: d.Key.Limit, Cost: c.most})
+	}
+	return costs
+}
+
+// waive gives back what a call without a lease took and is not to cost.
 func (g *Gate) waive(ctx context.Context, c *Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()

@@ -98,6 +98,9 @@ func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 	c.Policy = v.policy
 	c.Route = v.policy.Match(r.Method, r.Path)
 	if c.Route.Exempt {
+		if c.Route.Idempotency != nil {
+			g.exempted(ctx, v, r, c)
+		}
 		return
 	}
 	if err := v.identifier.Identify(ctx, r.Header, r.Remote, &c.Identity); err != nil {
@@ -124,10 +127,23 @@ func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 		g.seen(c)
 		return
 	}
+	c.lease()
 	g.decide(ctx, c)
 	g.seen(c)
 	if c.Outcome == Refused {
 		g.config.Audit.note(r, c)
+	}
+}
+
+// exempted identifies who sends a request that is not limited, where replays
+// have to be told apart by caller. A credential that is not valid is for
+// somebody else to judge.
+func (g *Gate) exempted(ctx context.Context, v *view, r *Request, c *Call) {
+	err := v.identifier.Identify(ctx, r.Header, r.Remote, &c.Identity)
+	var invalid *identity.InvalidError
+	if err != nil && !errors.As(err, &invalid) {
+		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
+		g.config.Log.ErrorContext(ctx, "credentials cannot be checked", "error", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/policy"
 )
@@ -30,10 +31,19 @@ func (g *Gate) demand(ctx context.Context, r *Request, c *Call) error {
 		c.label(set, entity, before)
 	}
 	c.take.Tier = c.Tier.Name
-	if c.Route.Lease {
+	return nil
+}
+
+// lease makes the take a lease where the policy wants one, or where a limit
+// needs it, which may be a stored one that the policy knows nothing of.
+func (c *Call) lease() {
+	needed := c.Route.Lease
+	for i := range c.take.Demands {
+		needed = needed || c.take.Demands[i].Limit.Algorithm == sluice.Concurrency
+	}
+	if needed {
 		c.take.Lease, c.take.Keep = true, leaseKeep
 	}
-	return nil
 }
 
 // label names the demands that Stored has added. A parent's limit bears its
@@ -74,8 +84,11 @@ func entityOf(set *policy.Set, r *Request, id *identity.Identity) (string, bool)
 	case policy.Everyone:
 		return "", true
 	case policy.PerHeader:
-		if values := r.Header[set.Source]; len(values) > 0 && values[0] != "" {
+		switch values := r.Header[set.Source]; {
+		case len(values) == 1 && values[0] != "":
 			return set.Entity(values[0]), true
+		case len(values) > 1: // whoever reads it after us might choose another one
+			return set.Entity(""), true
 		}
 		return set.Entity(""), !set.SkipMissing
 	case policy.PerClaim:

@@ -51,6 +51,9 @@ type Config struct {
 
 	// Log gets what goes wrong. Nil means slog.Default.
 	Log *slog.Logger
+
+	// verifyIn is Verify for the keys of one namespace; see UseCatalog.
+	verifyIn func(namespace string) identity.Verifier
 }
 
 // Stored adds to dst what entity has to take in a set: the set's own demands
@@ -96,6 +99,9 @@ func NewGate(config Config) (*Gate, error) {
 	if err := config.Guesses.Validate(); err != nil {
 		return nil, fmt.Errorf("gate.guesses: %w", err)
 	}
+	if config.Guesses.Algorithm == sluice.Concurrency {
+		return nil, &sluice.FieldError{Field: "gate.guesses", Value: config.Guesses, Reason: "must be a number in a time: nothing is in flight after a guess"}
+	}
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
@@ -129,8 +135,12 @@ func (g *Gate) Problem() error {
 func (g *Gate) see(p *policy.Policy) (*view, error) {
 	ctx, stop := context.WithCancel(g.ctx)
 	options := []identity.Option{identity.WithLog(g.config.Log)}
-	if g.config.Verify != nil {
-		options = append(options, identity.WithVerifier(g.config.Verify))
+	verify := g.config.Verify
+	if verify == nil && g.config.verifyIn != nil {
+		verify = g.config.verifyIn(p.Namespace)
+	}
+	if verify != nil {
+		options = append(options, identity.WithVerifier(verify))
 	}
 	i, err := identity.New(ctx, p.Identity, options...)
 	if err != nil {
@@ -151,7 +161,7 @@ func (g *Gate) current() *view {
 	if f := g.failed.Load(); f != nil && f.policy == p || !g.moving.CompareAndSwap(false, true) {
 		return v
 	}
-	if reflect.DeepEqual(v.policy.Identity, p.Identity) {
+	if v.policy.Namespace == p.Namespace && reflect.DeepEqual(v.policy.Identity, p.Identity) {
 		defer g.moving.Store(false)
 		next := &view{policy: p, identifier: v.identifier, stop: v.stop}
 		g.view.Store(next)

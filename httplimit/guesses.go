@@ -36,12 +36,9 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
 		return
 	}
-	if c.take.Lease { // it ends before it begins
-		c.take.Lease, c.take.Keep = false, 0
-		c.dropConcurrency()
-	}
+	c.dropConcurrency() // it ends before it begins
 	c.take.Demands = append(c.take.Demands, sluice.Demand{
-		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Address, Resource: guessLabel, Limit: "attempts"},
+		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Address, Resource: guessResource, Limit: "attempts"},
 		Limit: g.config.Guesses, OnUnavailable: sluice.Allow,
 	})
 	c.Labels = append(c.Labels, guessLabel)

@@ -75,8 +75,5 @@ func (m *handler) leased(w http.ResponseWriter, r *http.Request, c *Call) {
 	m.next.ServeHTTP(sw, r.WithContext(withSettlement(r.Context(), s)))
 	served = true
 	sw.headers()
-	s.commit(r.Context())
-	if c.waived {
-		m.gate.waive(r.Context(), c)
-	}
+	s.commit(r.Context(), c)
 }

@@ -6,6 +6,12 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
+// The gate's own buckets bear names that no set can have.
+const (
+	emergencyResource = "$emergency"
+	guessResource     = "$invalid-credentials"
+)
+
 // banned says whether the caller is banned, by its own name or its address.
 func (g *Gate) banned(c *Call) bool {
 	if g.config.Abuse == nil || c.Policy.Abuse.Ban == nil {
@@ -30,7 +36,7 @@ func (g *Gate) emergency(c *Call) {
 	}
 	c.take.Tier = c.Tier.Name
 	c.take.Demands = append(c.take.Demands, sluice.Demand{
-		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Entity, Resource: "emergency", Limit: "requests"},
+		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Entity, Resource: emergencyResource, Limit: "requests"},
 		Limit: e.Limit, Cost: sluice.Token,
 	})
 	c.Labels = append(c.Labels, "emergency")

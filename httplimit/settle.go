@@ -90,9 +90,12 @@ func (s *settlement) end() []sluice.LimitCost {
 	return s.costs
 }
 
-// commit ends the lease at its real cost.
-func (s *settlement) commit(ctx context.Context) {
+// commit ends the lease at its real cost, or at what c is to cost at most.
+func (s *settlement) commit(ctx context.Context, c *Call) {
 	costs := s.end()
+	if c.waived {
+		costs = c.waivedCosts(costs)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if _, err := s.lease.Commit(ctx, costs...); err != nil {
@@ -110,7 +113,7 @@ func (g *Gate) broken(ctx context.Context, c *Call, s *settlement, reason any) {
 	}
 	switch {
 	case aborted && s != nil:
-		s.commit(ctx)
+		s.commit(ctx, c)
 	case aborted:
 	default:
 		if s != nil {
@@ -162,7 +165,7 @@ func (g *Gate) Hold(ctx context.Context, c *Call) (held context.Context, end fun
 	s := g.hold(ctx, c)
 	return withSettlement(ctx, s), func(served bool) {
 		if served {
-			s.commit(ctx)
+			s.commit(ctx, c)
 			return
 		}
 		s.end()

@@ -80,7 +80,7 @@ func TestTheRealCostIsSettledAfterTheResponse(t *testing.T) {
 }
 
 func TestACostThatMakesNoSenseIsIgnored(t *testing.T) {
-	for _, value := range []string{"", "-5", "many", "1e9999", "0x10"} {
+	for _, value := range []string{"", "-5", "many", "1e9999", "0x10", "null"} {
 		s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Tokens-Used", value)
 			if httplimit.SetCost(r.Context(), "tpm", -1) {

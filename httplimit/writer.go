@@ -31,7 +31,7 @@ func (w *settlingWriter) headers() {
 				continue
 			}
 			delete(h, name)
-			var cost sluice.Tokens
+			cost := sluice.Tokens(-1) // which is no cost; null would leave it as it is
 			if len(values) == 0 || cost.UnmarshalJSON([]byte(values[len(values)-1])) != nil || !w.settlement.cost(rule.Limit, cost) {
 				w.settlement.gate.config.Log.Warn("a response tells a cost that cannot be read", "header", rule.Header, "limit", rule.Limit)
 			}

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/catalog"
@@ -50,13 +52,27 @@ func Policy(l *policy.Live) prometheus.Collector {
 		{name: "sluice_policy_failures_total", help: "Policy files refused."},
 		{name: "sluice_policy_current", help: "1 if the file as it is now is the policy in place."},
 		{name: "sluice_policy_loaded_timestamp_seconds", help: "When the policy was put in place."},
+		{name: "sluice_policy_mistakes", help: "Mistakes in the file as it is now, for which it was refused."},
 	}, func(add func(int, float64, ...string)) {
 		st := l.Status()
 		add(0, float64(st.Loads))
 		add(1, float64(st.Failures))
 		add(2, one(st.Err == nil))
 		add(3, float64(st.Loaded.UnixMilli())/1000)
+		add(4, float64(mistakes(st.Err)))
 	})
+}
+
+// mistakes is how many there are. A file that cannot be read is one.
+func mistakes(err error) int {
+	var list policy.Mistakes
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &list):
+		return max(len(list), 1)
+	}
+	return 1
 }
 
 func one(b bool) float64 {

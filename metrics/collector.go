@@ -48,3 +48,21 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.descs[i], c.kinds[i], value, label...)
 	})
 }
+
+// pairs shows one figure with several labels.
+type pairs struct {
+	desc *prometheus.Desc
+	read func(add func(value float64, labels ...string))
+}
+
+func collectPairs(name, help string, labels []string, read func(add func(value float64, labels ...string))) prometheus.Collector {
+	return &pairs{prometheus.NewDesc(name, help, labels, nil), read}
+}
+
+func (p *pairs) Describe(ch chan<- *prometheus.Desc) { ch <- p.desc }
+
+func (p *pairs) Collect(ch chan<- prometheus.Metric) {
+	p.read(func(value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(p.desc, prometheus.GaugeValue, value, labels...)
+	})
+}

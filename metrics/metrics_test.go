@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/sluice-go/sluice"
-	"github.com/sluice-go/sluice/advance"
-	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/metrics"
+	"github.com/sluice-go/sluice/metrics/metricstest"
 )
 
 func TestTakesAreCounted(t *testing.T) {
@@ -62,29 +64,67 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNamesAreSound registers everything together and has the linter look.
-func TestNamesAreSound(t *testing.T) {
-	store := open(t)
-	over, err := failover.New(store, failover.Config{Log: quiet})
+// TestLabelsMayBeAnything: what callers choose must not stop the program.
+func TestLabelsMayBeAnything(t *testing.T) {
+	takes := metrics.NewTakes()
+	u, err := metrics.NewUtilization(catalog.Thresholds{}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ahead, err := advance.New(over, advance.Config{Log: quiet})
+	d := sluice.Decision{Results: make([]sluice.Result, 1)}
+	for _, name := range []string{"a\xff", "a\xfe", ""} {
+		take := sluice.Take{Tier: name, Demands: []sluice.Demand{{Key: sluice.Key{Resource: name, Limit: name}, Limit: sluice.Per(1, time.Second)}}}
+		takes.Decided(&take, &d, nil, time.Millisecond)
+		u.Decided(&take, &d, nil, time.Millisecond)
+	}
+	families, err := gather(takes, u)
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewPedanticRegistry()
-	for _, c := range []prometheus.Collector{metrics.NewTakes(), metrics.Memory(store), metrics.Failover(over), metrics.Advance(ahead)} {
-		if err := registry.Register(c); err != nil {
-			t.Fatal(err)
+	for _, name := range []string{"sluice_refusals_total", "sluice_utilization_ratio"} {
+		if n := len(families[name].GetMetric()); n != 2 {
+			t.Errorf("%s has %d series, want 2", name, n)
 		}
 	}
+}
+
+// gather is what a registry with these collectors exposes, by name.
+func gather(all ...prometheus.Collector) (map[string]*dto.MetricFamily, error) {
+	registry := prometheus.NewPedanticRegistry()
+	for _, c := range all {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	families, err := registry.Gather()
+	byName := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		byName[f.GetName()] = f
+	}
+	return byName, err
+}
+
+// TestNamesAreSound registers everything together and has the linter look.
+func TestNamesAreSound(t *testing.T) {
+	registry := metricstest.Registry(t)
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if series := len(f.GetMetric()); series > 50 {
+			t.Errorf("%s has %d series on a node that has done nothing", f.GetName(), series)
+		}
+		if name := f.GetName(); !ours.MatchString(name) {
+			t.Errorf("%s: the name does not say whose it is", name)
+		}
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP sluice_store_state 1 for the state that the store is in: normal, open, half-open or a phase of recovery.
@@ -99,6 +139,9 @@ sluice_store_state{state="testing"} 0
 		t.Error(err)
 	}
 }
+
+// Those of slots have the names of the document that asked for them.
+var ours = regexp.MustCompile(`^(sluice|rate_limiter|go|process)_`)
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/memory"
+	"github.com/sluice-go/sluice/postgres"
 )
 
 // Memory shows the figures of a memory store.
@@ -18,7 +19,9 @@ func Memory(s *memory.Store) prometheus.Collector {
 		{name: "sluice_memory_receipts", help: "Leases and request ids in memory."},
 		{name: "sluice_memory_overflowed_total", help: "Takes that had to share a bucket because the store was full."},
 		{name: "sluice_memory_forgotten_total", help: "Full buckets that were dropped."},
-		{name: "sluice_clock_steps_total", help: "Steps of the wall clock that were seen.", label: "direction"},
+		{name: "sluice_clock_steps_total", help: clockSteps, label: "direction"},
+		{name: "sluice_memory_clock_ahead_seconds", help: "How far the store's time is ahead of the wall clock, after that was set back."},
+		{name: "sluice_memory_damaged_snapshots_total", help: "Snapshots that could not be read and were set aside."},
 	}, func(add func(int, float64, ...string)) {
 		st := s.Stats()
 		add(0, float64(st.Buckets))
@@ -28,6 +31,25 @@ func Memory(s *memory.Store) prometheus.Collector {
 		add(4, float64(st.Forgotten))
 		add(5, float64(st.ClockBack), "back")
 		add(5, float64(st.ClockForward), "forward")
+		add(6, st.ClockAhead.Seconds())
+		add(7, float64(st.DamagedSnapshots))
+	})
+}
+
+const clockSteps = "Steps of the store's clock that were seen."
+
+// Postgres shows the figures of a store on PostgreSQL.
+func Postgres(s *postgres.Store) prometheus.Collector {
+	return collect([]figure{
+		{name: "sluice_postgres_takes_total", help: "Takes that the database decided."},
+		{name: "sluice_postgres_batches_total", help: "Statements in which these takes were sent; several go together under load."},
+		{name: "sluice_clock_steps_total", help: clockSteps, label: "direction"},
+	}, func(add func(int, float64, ...string)) {
+		st := s.Stats()
+		add(0, float64(st.Takes))
+		add(1, float64(st.Batches))
+		add(2, float64(st.ClockBack), "back")
+		add(2, float64(st.ClockForward), "forward")
 	})
 }
 
@@ -69,6 +91,8 @@ func Failover(s *failover.Store) prometheus.Collector {
 		{name: "sluice_degraded_bytes", help: "Memory of local quotas, in bytes."},
 		{name: "sluice_degraded_overflowed_total", help: "Local takes that had to share a quota."},
 		{name: "sluice_degraded_leases", help: "Leases given locally and still open."},
+		{name: "sluice_degraded_unlisted_total", help: "Leases given locally whose cost was not kept, because there were too many."},
+		{name: "sluice_store_next_probe_seconds", help: "Time until a store that is not asked is tried again; 0 if it is asked."},
 	}, func(add func(int, float64, ...string)) {
 		st := s.Stats()
 		for _, state := range states {
@@ -95,5 +119,7 @@ func Failover(s *failover.Store) prometheus.Collector {
 		add(10, float64(st.Bytes))
 		add(11, float64(st.Overflowed))
 		add(12, float64(st.Leases))
+		add(13, float64(st.Unlisted))
+		add(14, st.NextProbe.Seconds())
 	})
 }

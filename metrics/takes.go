@@ -14,8 +14,6 @@ import (
 // apart.
 const mostLabels = 500
 
-const other = "other"
-
 // Takes counts decisions, as a [sluice.Observer], for Prometheus.
 type Takes struct {
 	decided  [sources][outcomes]prometheus.Counter
@@ -121,7 +119,7 @@ func (t *Takes) refusal(l refusalLabels) prometheus.Counter {
 		t.known.Add(-1)
 		return t.refusals.WithLabelValues(other, other, other)
 	}
-	c, loaded := t.labels.LoadOrStore(l, t.refusals.WithLabelValues(l.tier, l.resource, l.limit))
+	c, loaded := t.labels.LoadOrStore(l, t.refusals.WithLabelValues(label(l.tier), label(l.resource), label(l.limit)))
 	if loaded {
 		t.known.Add(-1)
 	}

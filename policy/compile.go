@@ -20,6 +20,8 @@ const (
 	perSet      = catalog.MaxLimits
 	perRoute    = sluice.MaxDemands / 2 // which leaves room for parents in a take
 	maxListed   = 10_000
+
+	idempotencyTTL = time.Second // the least that stored responses are kept for
 )
 
 // compiler makes a policy of a file and reports what does not go together.
@@ -334,6 +336,9 @@ func (c *compiler) idempotency() {
 		at := "idempotency." + clip(name)
 		rule.Name = name
 		c.patterns(at+".match", rule.Match)
+		if ttl := at + ".ttl"; rule.TTL < idempotencyTTL && rule.TTL != 0 && !c.reported(ttl) {
+			c.add(ttl, "is %s, and %s at least was expected", rule.TTL, idempotencyTTL)
+		}
 		c.positive(at+".ttl", rule.TTL)
 		or(&rule.TTL, 24*time.Hour)
 		or(&rule.MaxBody, 1<<20)

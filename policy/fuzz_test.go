@@ -51,6 +51,7 @@ func FuzzMatch(f *testing.F) {
 		"/", "", "/api", "/api/", "/api/search", "/api//search", "/api/./search", "/api/x/../search", "/api%2Fsearch",
 		"/api/%73earch", "/api/search;v=1", "/api/..;/search", "/files/a%2Fb", "/files/../files/x", "/%2e%2E/api/search",
 		"/files/public/..%2Fsecret", "//", "/x/admin/y", "/a%2Fb/%2A", "/a%2fb/*", "*", "/files/caf%C3%A9", "/files/%zz", "/static/../api/search",
+		"/static/x%2f..%2F..%2fapi%2fsearch", "/api%2Fx;a%2fb/../search", "/files/x%2f.%2fy",
 	} {
 		f.Add("GET", path)
 		f.Add("post", path)
@@ -93,7 +94,7 @@ func TestAnyPatterns(t *testing.T) {
 			fmt.Fprintf(&b, "  e%d: {cost: %d, match: [%q, %q]}\n", i, i+2, pattern.Draw(t, "endpoint"), pattern.Draw(t, "endpoint"))
 		}
 		fmt.Fprintf(&b, "exempt: {match: [%q]}\n", pattern.Draw(t, "exempt"))
-		path := "/" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "", ".", "..", "a%2Fb", "%61", "b;c", "a%2fb"}), 0, 6).Draw(t, "path"), "/")
+		path := "/" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "", ".", "..", "a%2Fb", "%61", "b;c", "a%2fb", "a%2F..", "..%2fa", "b;c%2Fa"}), 0, 6).Draw(t, "path"), "/")
 		method := rapid.SampledFrom([]string{"GET", "HEAD", "POST", "get", "PURGE"}).Draw(t, "method")
 
 		p, err := Parse("policy.yaml", []byte(b.String()))

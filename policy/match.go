@@ -1,11 +1,14 @@
 package policy
 
+import "slices"
+
 // matcher is the compiled form of all patterns.
 type matcher struct {
 	automaton
 	methods       map[string]int // those with their own routes; others have index 0
 	exemptMethods []bool         // by that index
 	exempt        *Route
+	merges        merges
 }
 
 // The methods that every policy knows, by index. 0 is for all others.
@@ -62,21 +65,21 @@ func (p *Policy) match(method, path string) *Route {
 	if state, ok := m.plain(path); ok {
 		return m.states[state].routes[index]
 	}
-	var route *Route
-	odd := oddities(path)
+	var found readAs
+	n, odd := 0, oddities(path)
 	for _, r := range readings {
 		if r&^odd != 0 {
 			continue // reads it as another one does
 		}
-		next := m.states[m.walk(path, r)].routes[index]
-		switch {
-		case route == nil:
-			route = next
-		case next != route:
-			route = route.merge(next)
+		if next := m.states[m.walk(path, r)].routes[index]; !slices.Contains(found[:n], next) {
+			found[n] = next
+			n++
 		}
 	}
-	return route
+	if n == 1 {
+		return found[0]
+	}
+	return m.merges.of(&found, n)
 }
 
 // plain follows a path that can be read in one way only, and reports false if
@@ -113,18 +116,19 @@ func (a *automaton) plain(path string) (int32, bool) {
 type reading uint8
 
 const (
-	undecoded    reading = 1 << iota // escapes are not decoded
-	slashes                          // an escaped slash divides segments
-	dotSegments                      // . and .. are followed
-	noEmpty                          // empty segments are dropped
-	noParameters                     // what follows a semicolon is dropped
+	undecoded      reading = 1 << iota // escapes are not decoded
+	slashes                            // an escaped slash divides segments
+	dotSegments                        // . and .. are followed
+	noEmpty                            // empty segments are dropped
+	noParameters                       // what follows a semicolon is dropped
+	longParameters                     // up to a slash that is not escaped, though escaped ones divide
 )
 
 // readings are all of them, the one that cleans most first.
-var readings = func() (all []reading) {
-	for _, escapes := range []reading{slashes, 0, undecoded} {
-		for rest := reading(0); rest < 8; rest++ {
-			all = append(all, escapes|(7-rest)*dotSegments)
+var readings = func() (all [maxReadings]reading) {
+	for i, escapes := range []reading{slashes, slashes | longParameters, 0, undecoded} {
+		for rest := range 8 {
+			all[8*i+rest] = escapes | reading(7-rest)*dotSegments
 		}
 	}
 	return all
@@ -133,23 +137,27 @@ var readings = func() (all []reading) {
 // oddities are the flags that may make a difference for a path.
 func oddities(path string) reading {
 	var odd reading
-	escapes, unusual := false, false
-	for i := 0; i < len(path); i++ {
-		begins := i == 0 || path[i-1] == '/'
+	escapes, unusual, parameters := false, false, false
+	for i, begins := 0, true; i < len(path); i++ {
 		c := path[i]
 		if d, ok := escaped(path, i); c == '%' && ok {
 			escapes = true
 			unusual = unusual || !needsEscape(d) || path[i+1] > 'F' || path[i+2] > 'F'
 			if d == '/' {
 				odd |= slashes | noEmpty
+				if parameters {
+					odd |= longParameters
+				}
 			}
 			if d == '.' {
 				odd |= dotSegments
 			}
+			begins = d == '/' // for those who decode it first
 			i += 2
 			continue
 		}
 		unusual = unusual || needsEscape(c)
+		parameters = (parameters || c == ';') && c != '/'
 		switch {
 		case c == ';':
 			odd |= noParameters
@@ -161,6 +169,7 @@ func oddities(path string) reading {
 		case c == '/' && begins && i > 0:
 			odd |= noEmpty
 		}
+		begins = c == '/'
 	}
 	// A path that is escaped as usual is decoded by everyone.
 	if escapes && unusual {
@@ -205,7 +214,7 @@ func (a *automaton) walk(path string, r reading) int32 {
 					c = d
 					i += 2
 				}
-				if c == '/' && r&slashes != 0 {
+				if c == '/' && r&slashes != 0 && !(dropping && r&longParameters != 0) {
 					break
 				}
 			}

@@ -2,43 +2,50 @@ package policy
 
 import (
 	"slices"
-	"sync/atomic"
+	"sync"
 
 	"github.com/sluice-go/sluice"
 )
 
-// maxMerged is how many merged routes a route remembers.
-const maxMerged = 64
+const (
+	// maxReadings is in how many ways a path can be read.
+	maxReadings = 32
+	// maxMerged is how many merged routes a policy remembers. Whoever makes up
+	// paths can have more of them made, but not kept.
+	maxMerged = 1024
+)
 
-// merged is a list of what a route and others are together.
-type merged struct {
-	with, is *Route
-	next     *merged
-	length   int
+// readAs are the different routes of one path, in the order of the readings
+// that lead to them.
+type readAs [maxReadings]*Route
+
+// merges remembers merged routes by what they are made of.
+type merges struct {
+	mu    sync.RWMutex
+	known map[readAs]*Route
 }
 
-// merges is where a route keeps them. It only grows, so that it can be read
-// without a lock.
-type merges struct{ atomic.Pointer[merged] }
-
-// merge is the route for a request that some servers take for r and others
-// for o: the limits of both, each at the higher cost and the stricter
-// setting. It is made once for each pair.
-func (r *Route) merge(o *Route) *Route {
-	head := r.merges.Load()
-	for m := head; m != nil; m = m.next {
-		if m.with == o {
-			return m.is
-		}
+// of is the route for a request that some servers take for one of the first n
+// routes and others for another: the limits of all, each at the highest cost
+// and the strictest setting.
+func (m *merges) of(routes *readAs, n int) *Route {
+	m.mu.RLock()
+	r := m.known[*routes]
+	m.mu.RUnlock()
+	if r != nil {
+		return r
 	}
-	m := &merged{with: o, is: mergeRoutes(r, o), next: head, length: 1}
-	if head != nil {
-		m.length += head.length
+	r = routes[0]
+	for _, o := range routes[1:n] {
+		r = mergeRoutes(r, o)
 	}
-	if m.length <= maxMerged && !r.merges.CompareAndSwap(head, m) {
-		return r.merge(o) // somebody else was first
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known) >= maxMerged {
+		m.known = map[readAs]*Route{}
 	}
-	return m.is
+	m.known[*routes] = r
+	return r
 }
 
 func mergeRoutes(a, b *Route) *Route {
@@ -48,8 +55,13 @@ func mergeRoutes(a, b *Route) *Route {
 	r := &Route{
 		Endpoint: a.Endpoint, Pattern: a.Pattern, Exempt: a.Exempt && b.Exempt,
 		Write: a.Write || b.Write, Critical: a.Critical || b.Critical, Cost: a.Cost,
-		Settle: a.Settle, Lease: a.Lease || b.Lease, Idempotency: a.Idempotency,
+		Settle: slices.Clone(a.Settle), Lease: a.Lease || b.Lease, Idempotency: a.Idempotency,
 		table: &table{sets: make([][]Set, len(a.table.sets))},
+	}
+	for _, s := range b.Settle { // whichever of them answers, its cost counts
+		if !slices.Contains(r.Settle, s) {
+			r.Settle = append(r.Settle, s)
+		}
 	}
 	if r.Idempotency == nil {
 		r.Idempotency = b.Idempotency

@@ -33,6 +33,7 @@ func (v verdict) String() string {
 var (
 	escape       = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 	escapedSlash = regexp.MustCompile(`%2[Ff]`)
+	parameters   = regexp.MustCompile(`;[^/]*`)
 )
 
 func decodeAll(s string) string {
@@ -41,8 +42,8 @@ func decodeAll(s string) string {
 
 // readingsOf are the lists of segments that servers make of a path.
 func readingsOf(path string) [][]string {
-	texts := []string{escapedSlash.ReplaceAllString(path, "/"), path}
-	decode := []bool{true, true}
+	texts := []string{escapedSlash.ReplaceAllString(path, "/"), path, escapedSlash.ReplaceAllString(parameters.ReplaceAllString(path, ""), "/")}
+	decode := []bool{true, true, true}
 	if u := (&url.URL{Path: decodeAll(path)}); escape.MatchString(path) && u.EscapedPath() != path {
 		texts, decode = append(texts, path), append(decode, false)
 	}

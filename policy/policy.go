@@ -101,8 +101,7 @@ type Route struct {
 	// Idempotency applies to the request, or is nil.
 	Idempotency *Idempotency
 
-	table  *table
-	merges merges
+	table *table
 }
 
 // Settle names the response header, written by the handler or the upstream,

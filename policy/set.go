@@ -71,6 +71,9 @@ type Set struct {
 	prefix string
 }
 
+// Namespace is the one that the set's buckets are in.
+func (s *Set) Namespace() string { return s.base.Key.Namespace }
+
 // Append adds the set's demands for an entity to dst.
 func (s *Set) Append(dst []sluice.Demand, entity string) []sluice.Demand {
 	n := len(dst)

@@ -39,12 +39,16 @@ func (s *Scheduler) Assign(ctx context.Context, r Request) (Slot, error) {
 }
 
 func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
+	var now int64 // the same for all tries, or windows that are prepared are over before they are searched
 	for tries := 0; ; {
 		p, err := s.plans.get(ctx, r.Plan)
 		if err != nil {
 			return Slot{}, err
 		}
-		search, first, err := s.search(p, r, 0)
+		if now == 0 {
+			now = s.clock.now().UnixMicro()
+		}
+		search, first, err := s.search(p, r, 0, now)
 		if err != nil {
 			return Slot{}, err
 		}
@@ -71,7 +75,7 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 				return Slot{}, err
 			}
 		case Nothing:
-			if next, _, err := s.search(p, r, 0); err == nil && next.Until > search.Until {
+			if next, _, err := s.search(p, r, 0, now); err == nil && next.Until > search.Until {
 				continue // others have gone further than was known here
 			}
 			if len(found.Contended) == 0 || tries == contendedTries {
@@ -86,8 +90,7 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 }
 
 // search is the search for what r asks, and the first window that suits it.
-func (s *Scheduler) search(p *cachedPlan, r *Request, others int) (search Search, first int64, err error) {
-	now := s.clock.now().UnixMicro()
+func (s *Scheduler) search(p *cachedPlan, r *Request, others int, now int64) (search Search, first int64, err error) {
 	requested := now
 	if !r.At.IsZero() {
 		requested = ceilMicro(r.At)

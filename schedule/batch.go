@@ -68,6 +68,7 @@ type batch struct {
 	plan     string
 	requests []Request
 	results  []Result
+	now      int64 // the same for all tries; see Scheduler.assign
 }
 
 // want is one event that has no slot yet.
@@ -87,6 +88,9 @@ func (b *batch) run(ctx context.Context, members []int) error {
 			}
 			b.fail(members, err)
 			return nil
+		}
+		if b.now == 0 {
+			b.now = b.s.clock.now().UnixMicro()
 		}
 		wants := b.wants(p, members)
 		searches := make([]Search, len(wants))
@@ -136,7 +140,7 @@ func (b *batch) wants(p *cachedPlan, members []int) []want {
 	for _, i := range members {
 		r := b.requests[i]
 		r.Plan = b.plan
-		search, first, err := b.s.search(p, &r, windows)
+		search, first, err := b.s.search(p, &r, windows, b.now)
 		if err != nil {
 			b.results[i].Err = err
 			continue
@@ -183,7 +187,7 @@ func (b *batch) collect(ctx context.Context, p *cachedPlan, wants []want, found 
 			gaps = append(gaps, gap{w.From, f.At})
 		case Nothing:
 			r := &Request{Event: w.Event, Plan: b.plan, At: b.requests[w.index].At}
-			if next, _, err := b.s.search(p, r, len(wants)/p.Plan.MaxPerWindow); err == nil && next.Until > w.Until {
+			if next, _, err := b.s.search(p, r, len(wants)/p.Plan.MaxPerWindow, b.now); err == nil && next.Until > w.Until {
 				progress = true
 			} else if len(f.Contended) == 0 {
 				result.Err = b.s.exhausted(r, f.Depth+p.grid.distance(w.first, w.From))

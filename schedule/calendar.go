@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -151,15 +153,22 @@ var weekdays = map[string]time.Weekday{
 	"thursday": time.Thursday, "friday": time.Friday, "saturday": time.Saturday,
 }
 
+var hoursText = regexp.MustCompile(`^([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|(24:00))$`)
+
 // parseHours reads "09:00-17:30". The end may lie past midnight.
 func parseHours(s string) (span, error) {
-	var h1, m1, h2, m2 int
-	n, err := fmt.Sscanf(s, "%2d:%2d-%2d:%2d", &h1, &m1, &h2, &m2)
-	if err != nil || n != 4 || len(s) != len("09:00-17:30") || min(h1, m1, h2, m2) < 0 || max(m1, m2) > 59 || h1 > 23 || h2 > 24 || h2 == 24 && m2 > 0 {
-		return span{}, fmt.Errorf("must be hours such as 09:00-17:30 or 22:00-06:00")
+	m := hoursText.FindStringSubmatch(s)
+	if m == nil {
+		return span{}, errors.New("must be hours such as 09:00-17:30 or 22:00-06:00")
 	}
-	const minute = int64(time.Minute / time.Microsecond)
-	out := span{int64(h1*60+m1) * minute, int64(h2*60+m2) * minute}
+	clock := func(hour, minute string) int64 { // two digits each
+		digits := func(s string) int64 { return int64(s[0]-'0')*10 + int64(s[1]-'0') }
+		return (digits(hour)*60 + digits(minute)) * int64(time.Minute/time.Microsecond)
+	}
+	out := span{clock(m[1], m[2]), day}
+	if m[5] == "" {
+		out.to = clock(m[3], m[4])
+	}
 	if out.to <= out.from {
 		out.to += day
 	}

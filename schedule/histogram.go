@@ -3,6 +3,7 @@ package schedule
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -18,8 +19,17 @@ const maxWindows = 1_000_000
 // Histogram is a plan's load over time.
 type Histogram struct {
 	Plan string        `json:"plan"`
-	Step time.Duration `json:"-"` // how much time a bar stands for
+	Step time.Duration `json:"-"` // how much time a bar stands for; written as "step": "1m0s"
 	Bars []Bar         `json:"bars"`
+}
+
+// MarshalJSON writes the step as a duration.
+func (h *Histogram) MarshalJSON() ([]byte, error) {
+	type fields Histogram
+	return json.Marshal(struct {
+		*fields
+		Step string `json:"step"`
+	}{(*fields)(h), h.Step.String()})
 }
 
 // Bar is the load of one step of time.
@@ -80,7 +90,7 @@ func (h *Histogram) Write(out io.Writer, columns int) error {
 		layout = "2006-01-02 15:04:05.000"
 	}
 	width := max(columns-len(layout)-len("Z  ")-len(" 1000000/1000000 100%"), 10)
-	fmt.Fprintf(w, "plan %s, %s a line\n", h.Plan, h.Step)
+	fmt.Fprintf(w, "plan %s, %s a line\n", h.Plan, h.Step) //nolint:errcheck // Flush tells
 	for _, b := range h.Bars {
 		share := "closed"
 		if b.Capacity > 0 {
@@ -89,7 +99,8 @@ func (h *Histogram) Write(out io.Writer, columns int) error {
 			share = fmt.Sprint(b.Events)
 		}
 		n := (b.Events*width + most - 1) / most
-		fmt.Fprintf(w, "%sZ  %-*s %s\n", b.From.UTC().Format(layout), width, strings.Repeat("█", n)+strings.Repeat("·", max(min(b.Capacity, most)*width/most-n, 0)), share)
+		bar := strings.Repeat("█", n) + strings.Repeat("·", max(min(b.Capacity, most)*width/most-n, 0))
+		fmt.Fprintf(w, "%sZ  %-*s %s\n", b.From.UTC().Format(layout), width, bar, share) //nolint:errcheck // Flush tells
 	}
 	return w.Flush()
 }

@@ -20,7 +20,7 @@ import (
 
 // The sizes of the tests across processes. The full ones take minutes:
 //
-//	go test ./schedule -run 'Writers|Dispatchers' -slots.events 200000 -slots.seconds 60 -v
+//	go test ./schedule -run 'KilledWriter|InProcesses' -v -slots.events 200000 -slots.seconds 60
 var (
 	events  = flag.Int("slots.events", 12_000, "events that TestKilledWriter assigns")
 	seconds = flag.Int("slots.seconds", 6, "how long TestDispatchersInProcesses dispatches")

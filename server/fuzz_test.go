@@ -38,6 +38,7 @@ func FuzzTakeBody(f *testing.F) {
 	handler, err := server.Handler(server.Config{
 		Limiter: sluice.New(store),
 		Limits:  map[string]sluice.Limit{"own": sluice.MustParse(ownLimit)},
+		Access:  server.Access{Open: true},
 		Log:     slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -5,85 +5,142 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/policy"
+	"github.com/sluice-go/sluice/schedule"
 )
 
-// problem is an error as RFC 9457 writes it. Field is the part of the request
-// that is wrong, if it is one.
+// problem is an error as RFC 9457 writes it. Code is one word that stays the
+// same; Field is the part of the request that is wrong, if it is one.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
+	Code   string `json:"code"`
 	Detail string `json:"detail"`
 	Field  string `json:"field,omitempty"`
 }
 
 func (p problem) write(w http.ResponseWriter) {
-	p.Title = http.StatusText(p.Status)
+	if p.Title = http.StatusText(p.Status); p.Title == "" {
+		p.Title = p.Code
+	}
 	writeJSON(w, p.Status, "application/problem+json", p)
 }
 
-// refuse answers an error. It is the one place where errors become statuses.
-func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	var field *sluice.FieldError
-	switch {
-	case tooLarge(err):
-		problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("body: must be at most %d bytes long", maxBody), Field: "body"}.write(w)
-	case errors.As(err, &field):
-		problem{Status: http.StatusBadRequest, Detail: err.Error(), Field: field.Field}.write(w)
-	case errors.Is(err, sluice.ErrUnavailable), errors.Is(err, sluice.ErrUnknown), errors.Is(err, sluice.ErrClosed):
-		s.log.ErrorContext(r.Context(), "no decision", "path", r.URL.Path, "error", err)
-		problem{Status: http.StatusServiceUnavailable, Detail: "the store gave no answer"}.write(w)
-	default:
-		s.log.ErrorContext(r.Context(), "no decision", "path", r.URL.Path, "error", err)
-		problem{Status: http.StatusInternalServerError, Detail: "the log of the server says why"}.write(w)
-	}
-}
+var errNoCatalog = errors.New("this server has no catalog")
 
-func tooLarge(err error) bool {
-	var large *http.MaxBytesError
-	return errors.As(err, &large)
-}
+// errKeyUnusable is the answer to rotating a key that does not work any more.
+var errKeyUnusable = errors.New("only a key that works can be rotated")
 
-// badBody says what is wrong with a body that does not decode.
-func badBody(err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case tooLarge(err):
-		return err
-	case errors.As(err, &kind) && kind.Field != "":
-		return fieldError(kind.Field, "a "+kind.Value, "must be "+wanted(kind.Type))
-	case errors.As(err, &kind):
-		return fieldError("body", "a "+kind.Value, "must be "+wanted(kind.Type))
-	case errors.As(err, &syntax):
-		return fieldError("body", fmt.Sprintf("at byte %d", syntax.Offset), "is not JSON: "+syntax.Error())
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fieldError("body", "cut short", "must be a JSON object")
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		if unquoted, err := strconv.Unquote(name); err == nil {
-			name = unquoted
+// asSent is a field as the caller has sent it. Inside, some names say what
+// kind of thing they belong to.
+func asSent(field string) string {
+	for _, inside := range [...]string{"entity.", "key.", "override.", "tier.", "lease.", "take.", "scope.", "idempotency.", "query.", "usage.", "by."} {
+		if rest, ok := strings.CutPrefix(field, inside); ok {
+			return rest
 		}
-		return fieldError("body", fmt.Sprintf("unknown field %q", clip(name)), "a take has entity, resource, cost, limits and peek")
 	}
-	return fieldError("body", "unreadable", err.Error())
+	return field
 }
 
-// wanted is how JSON calls what a Go type is read from.
-func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a string"
+// referenceError says that something was to refer to what is not there. It is
+// not the thing itself that was not found.
+type referenceError struct{ error }
+
+func isUnlimited(err error) bool {
+	var unlimited *unlimitedError
+	return errors.As(err, &unlimited)
+}
+
+func isNotFound(err error) bool { return errors.Is(err, catalog.ErrNotFound) }
+func isExists(err error) bool   { return errors.Is(err, catalog.ErrExists) }
+
+// refuse answers an error.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := s.problem(r, err)
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
-	return "an object"
+	if p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	p.write(w)
+}
+
+// known are errors with a status of their own.
+var known = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{errNoCredential, http.StatusUnauthorized, "no_credential"},
+	{catalog.ErrKey, http.StatusUnauthorized, "bad_credential"},
+	{catalog.ErrNotFound, http.StatusNotFound, "not_found"},
+	{catalog.ErrExists, http.StatusConflict, "exists"},
+	{catalog.ErrConflict, http.StatusPreconditionFailed, "changed"},
+	{catalog.ErrHasChildren, http.StatusConflict, "has_children"},
+	{catalog.ErrInUse, http.StatusConflict, "in_use"},
+	{errKeyUnusable, http.StatusConflict, "key_unusable"},
+	{sluice.ErrLeaseClosed, http.StatusGone, "lease_closed"},
+	{sluice.ErrRequestMismatch, http.StatusConflict, "request_mismatch"},
+	{schedule.ErrNotFound, http.StatusNotFound, "not_found"},
+	{schedule.ErrConflict, http.StatusConflict, "conflict"},
+	{schedule.ErrClaimLost, http.StatusConflict, "claim_lost"},
+	{idempotency.ErrNotFound, http.StatusNotFound, "not_found"},
+	{idempotency.ErrLost, http.StatusConflict, "claim_lost"},
+	{idempotency.ErrMismatch, http.StatusConflict, "key_reused"},
+	{idempotency.ErrNotCrashed, http.StatusConflict, "not_crashed"},
+	{idempotency.ErrFull, http.StatusInsufficientStorage, "full"},
+	{errNoSlots, http.StatusNotImplemented, "no_slots"},
+	{errNoReplays, http.StatusNotImplemented, "no_replays"},
+	{errNoCatalog, http.StatusNotImplemented, "no_catalog"},
+	{errors.ErrUnsupported, http.StatusNotImplemented, "unsupported"},
+}
+
+// problem is the one place where errors become statuses. What is not the
+// caller's business goes to the log alone.
+func (s *server) problem(r *http.Request, err error) problem {
+	var field *sluice.FieldError
+	var forbidden *forbiddenError
+	var mistakes policy.Mistakes
+	var exhausted *schedule.ExhaustedError
+	var reference *referenceError
+	switch {
+	case tooLarge(err):
+		return problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("body: must be at most %d bytes long", mostBytes(err)), Field: "body"}
+	case errors.As(err, &field):
+		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: asSent(field.Field)}
+	case errors.As(err, &mistakes):
+		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: "body"}
+	case errors.As(err, &exhausted):
+		return problem{Status: http.StatusServiceUnavailable, Code: "exhausted", Detail: err.Error()}
+	case errors.As(err, &forbidden):
+		return problem{Status: http.StatusForbidden, Code: "forbidden", Detail: err.Error()}
+	case isUnlimited(err):
+		return problem{Status: http.StatusUnprocessableEntity, Code: "unlimited", Detail: err.Error()}
+	case errors.As(err, &reference):
+		return problem{Status: http.StatusUnprocessableEntity, Code: "no_such_reference", Detail: err.Error()}
+	case r.Context().Err() != nil:
+		return problem{Status: 499, Code: "gone", Detail: "the caller has gone"}
+	}
+	for _, k := range known {
+		if errors.Is(err, k.err) {
+			return problem{Status: k.status, Code: k.code, Detail: err.Error()}
+		}
+	}
+	s.log.ErrorContext(r.Context(), "no answer", "method", r.Method, "path", r.URL.Path, "request", clip(r.Header.Get("Request-Id")), "error", err)
+	switch {
+	case errors.Is(err, sluice.ErrUnknown):
+		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: it may have happened or not"}
+	case errors.Is(err, sluice.ErrUnavailable), errors.Is(err, sluice.ErrClosed):
+		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the store cannot be reached: nothing has happened"}
+	}
+	return problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the log of the server says why"}
 }
 
 func fieldError(field string, value any, reason string) error {

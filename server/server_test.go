@@ -36,6 +36,7 @@ func start(t testing.TB, options ...sluice.Option) (url string, stop func() erro
 	handler, err := server.Handler(server.Config{
 		Limiter: sluice.New(store, options...),
 		Limits:  map[string]sluice.Limit{"own": sluice.MustParse(ownLimit)},
+		Access:  server.Access{Open: true},
 		Log:     log,
 	})
 	if err != nil {
@@ -282,7 +283,7 @@ func TestWrongPathOrMethod(t *testing.T) {
 		allow        string
 	}{
 		{"GET", "/", 404, ""},
-		{"POST", "/v1/takes", 404, ""},
+		{"POST", "/v1/tokens", 404, ""},
 		{"GET", "/v1/take", 405, "POST"},
 		{"DELETE", "/v1/take", 405, "POST"},
 		{"POST", "/healthz", 405, "GET, HEAD"},

@@ -1,216 +1,213 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sluice-go/sluice"
 )
 
-// maxBody is the largest request that is read, in bytes.
-const maxBody = 64 << 10
+const (
+	// maxBody is the largest request that is read, in bytes.
+	maxBody = 64 << 10
+	// maxTakes is how many takes one request may ask for.
+	maxTakes = 100
+	// maxWait is the longest that a take may wait.
+	maxWait = time.Minute
+)
 
-// takeRequest is the body of a take. Cost and limits are read in a second
+var takeRoutes = []route{
+	{"POST /v1/take", RoleTake, (*server).take},
+	{"POST /v1/takes", RoleTake, (*server).takes},
+	{"POST /v1/adjust", RoleTake, (*server).adjust},
+	{"POST /v1/reset", RoleAdmin, (*server).reset},
+}
+
+// takeRequest is the body of a take. Costs and limits are read in a second
 // step, so that a mistake in them is reported with the field's name.
 type takeRequest struct {
 	Entity   string            `json:"entity"`
 	Resource string            `json:"resource"`
-	Cost     json.RawMessage   `json:"cost"`
+	Tier     string            `json:"tier"`
+	Cost     json.RawMessage   `json:"cost"` // a number, or one for each limit by name
 	Limits   map[string]string `json:"limits"`
 	Peek     bool              `json:"peek"`
+	UpTo     bool              `json:"upTo"`
+	Wait     duration          `json:"wait"`
+	Priority string            `json:"priority"`
+	Keep     duration          `json:"keep"` // of a lease
+	ID       string            `json:"id"`   // or the header Request-Id
 }
 
-// takeAnswer is the body of every decision, allowed or refused.
-type takeAnswer struct {
-	Allowed bool `json:"allowed"`
-	wait
-	Limit     string        `json:"limit"` // the name of the one that decided
-	Remaining sluice.Tokens `json:"remaining"`
-	Source    string        `json:"source"`
-	Results   []limitAnswer `json:"results"`
-}
-
-type limitAnswer struct {
-	Name string       `json:"name"`
-	Rule sluice.Limit `json:"rule"`
-	From string       `json:"from"`
-	Fits bool         `json:"fits"`
-	wait
-	Remaining    sluice.Tokens `json:"remaining"`
-	ResetAfterMs int64         `json:"resetAfterMs"`
-}
-
-// wait tells "not yet" from "never", for which there is no number.
-type wait struct {
-	RetryAfterMs *int64 `json:"retryAfterMs"`
-	Never        bool   `json:"never"`
-}
-
-func waitFor(d time.Duration) wait {
-	if d == sluice.Never {
-		return wait{Never: true}
+// take decides one take: 200 or 429.
+func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
+	t := turns.Get().(*turn)
+	defer t.done()
+	if err := t.read(r); err != nil {
+		return err
 	}
-	ms := ceil(d, time.Millisecond)
-	return wait{RetryAfterMs: &ms}
-}
-
-// ceil is d in whole units, rounded up: who comes back then is not too early.
-func ceil(d, unit time.Duration) int64 {
-	n := int64(d / unit)
-	if d%unit > 0 {
-		n++
+	q, take, d := &t.request, &t.take, &t.decision
+	if q.ID == "" {
+		q.ID = r.Header.Get("Request-Id")
 	}
-	return n
-}
-
-type namedLimit struct {
-	name  string
-	limit sluice.Limit
-	level sluice.Level
-}
-
-func (s *server) take(w http.ResponseWriter, r *http.Request) {
-	request, err := readTake(http.MaxBytesReader(w, r.Body, maxBody))
+	if q.Keep != 0 {
+		return fieldError("keep", time.Duration(q.Keep), "only a lease has one: POST /v1/leases")
+	}
+	var err error
+	if t.demands, err = s.plan(r, c, q, take, t.demands[:0], t.costs[:0]); err != nil {
+		return err
+	}
+	for i := range take.Demands {
+		if d := &take.Demands[i]; d.Limit.Algorithm == sluice.Concurrency && !take.Peek {
+			return fieldError("limits."+d.Key.Limit, d.Limit, "concurrency needs a lease: POST /v1/leases")
+		}
+	}
+	d.Source = sluice.Unknown // until it is decided
+	if q.Wait == 0 {
+		err = s.limiter.Decide(r.Context(), take, d)
+	} else {
+		err = s.wait(w, r, take, d, time.Duration(q.Wait))
+	}
 	if err != nil {
-		s.refuse(w, r, err)
-		return
+		return err
 	}
-	take, err := s.plan(request)
+	t.out = writeDecision(w, t.out, d, http.StatusOK, "")
+	return nil
+}
+
+// wait waits in line for as long as the caller wants. If its turn does not
+// come, that is a refusal.
+func (s *server) wait(w http.ResponseWriter, r *http.Request, take *sluice.Take, d *sluice.Decision, wait time.Duration) error {
+	allow(w, wait+writeTimeout)
+	ctx := r.Context()
+	limited, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	defer context.AfterFunc(closing(ctx), cancel)()
+	var err error
+	if *d, err = s.limiter.Wait(limited, *take); err == nil {
+		return nil
+	}
+	var refused *sluice.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return nil // it would have taken too long, and the decision says how long
+	case ctx.Err() != nil || limited.Err() == nil:
+		return err
+	}
+	// Its turn did not come. What there is belongs to those who are ahead.
+	peek := sluice.Take{Demands: take.Demands, Peek: true, Tier: take.Tier}
+	if err := s.limiter.Decide(ctx, &peek, d); err != nil {
+		return err
+	}
+	d.Allowed, d.RetryAfter = false, max(d.RetryAfter, time.Second)
+	return nil
+}
+
+// takes decides several, each by itself, and answers 200 with what became of
+// each.
+func (s *server) takes(w http.ResponseWriter, r *http.Request, c *caller) error {
+	request, err := read[struct {
+		Takes []takeRequest `json:"takes"`
+	}](r)
 	if err != nil {
-		s.refuse(w, r, err)
-		return
+		return err
 	}
-	var d sluice.Decision
-	if err := s.limiter.Decide(r.Context(), take, &d); err != nil {
-		s.refuse(w, r, err)
-		return
+	if len(request.Takes) == 0 || len(request.Takes) > maxTakes {
+		return fieldError("takes", len(request.Takes), fmt.Sprintf("must be 1 to %d", maxTakes))
 	}
-	writeDecision(w, &d)
-}
-
-func readTake(body io.Reader) (*takeRequest, error) {
-	decoder := json.NewDecoder(body)
-	decoder.DisallowUnknownFields()
-	request := new(takeRequest)
-	if err := decoder.Decode(request); err != nil {
-		return nil, badBody(err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		if tooLarge(err) {
-			return nil, err
+	plans := make([]sluice.Take, len(request.Takes))
+	for i := range request.Takes {
+		q := &request.Takes[i]
+		_, err := s.plan(r, c, q, &plans[i], nil, nil)
+		if err == nil && (q.Wait != 0 || q.Keep != 0) {
+			err = fieldError("wait", time.Duration(q.Wait+q.Keep), "takes of a batch neither wait nor are leases")
 		}
-		return nil, fieldError("body", "more than one value", "must be one JSON object")
-	}
-	return request, nil
-}
-
-// plan is the take that a request asks for.
-func (s *server) plan(request *takeRequest) (*sluice.Take, error) {
-	if request.Entity == "" {
-		return nil, fieldError("entity", `""`, "must say who is taking")
-	}
-	for _, part := range [...]struct{ field, value string }{
-		{"entity", request.Entity}, {"resource", request.Resource},
-	} {
-		if len(part.value) > sluice.MaxKeyPart {
-			return nil, fieldError(part.field, clip(part.value), "must be at most 255 bytes long")
+		var field *sluice.FieldError
+		if errors.As(err, &field) {
+			return fieldError(fmt.Sprintf("takes[%d].%s", i, field.Field), field.Value, field.Reason)
 		}
-	}
-	cost, err := readCost(request.Cost)
-	if err != nil {
-		return nil, err
-	}
-	limits := s.limits
-	if request.Limits != nil {
-		if limits, err = readLimits(request.Limits, request.Peek); err != nil {
-			return nil, err
-		}
-	}
-	take := &sluice.Take{Peek: request.Peek, Demands: make([]sluice.Demand, len(limits))}
-	for i, l := range limits {
-		take.Demands[i] = sluice.Demand{
-			Key:   sluice.Key{Entity: request.Entity, Resource: request.Resource, Limit: l.name},
-			Limit: l.limit,
-			Cost:  cost,
-			Level: l.level,
-		}
-	}
-	return take, nil
-}
-
-// readCost reads an amount of tokens. No cost means one token; an explicit 0
-// is more likely a mistake than a wish to pay one.
-func readCost(raw json.RawMessage) (sluice.Tokens, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return sluice.Token, nil
-	}
-	var cost sluice.Tokens
-	if err := cost.UnmarshalJSON(raw); err != nil {
-		return 0, fieldError("cost", clip(string(raw)), err.Error())
-	}
-	if cost <= 0 {
-		return 0, fieldError("cost", cost, "must be above 0; leave it out for one token")
-	}
-	return cost, nil
-}
-
-// readLimits reads the limits that a take brings, in order of their names.
-func readLimits(limits map[string]string, peek bool) ([]namedLimit, error) {
-	if len(limits) == 0 || len(limits) > sluice.MaxDemands {
-		return nil, fieldError("limits", len(limits), fmt.Sprintf("must be 1 to %d; leave them out for the server's own", sluice.MaxDemands))
-	}
-	named := make([]namedLimit, 0, len(limits))
-	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		field := "limits." + clip(name)
-		if name == "" || len(name) > sluice.MaxKeyPart {
-			return nil, fieldError(field, clip(limits[name]), "a limit needs a name of 1 to 255 bytes")
-		}
-		limit, err := sluice.Parse(limits[name])
 		if err != nil {
-			return nil, fieldError(field, clip(limits[name]), err.Error())
+			return fmt.Errorf("takes[%d]: %w", i, err)
 		}
-		if limit.Algorithm == sluice.Concurrency && !peek {
-			return nil, fieldError(field, limit, "concurrency needs a lease, which a take does not give")
-		}
-		named = append(named, namedLimit{name, limit, sluice.LevelCall})
 	}
-	return named, nil
+	out := []byte(`{"decisions":[`)
+	for i := range plans {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var d sluice.Decision
+		if err := s.limiter.Decide(r.Context(), &plans[i], &d); err != nil {
+			text, err := json.Marshal(map[string]problem{"problem": s.problem(r, err)})
+			if err != nil {
+				return err
+			}
+			out = append(out, text...)
+			continue
+		}
+		out = appendDecision(out, &d, "")
+	}
+	writeJSON(w, http.StatusOK, "application/json", json.RawMessage(append(out, "]}"...)))
+	return nil
 }
 
-func writeDecision(w http.ResponseWriter, d *sluice.Decision) {
-	demand, result := d.Deciding()
-	answer := takeAnswer{
-		Allowed:   d.Allowed,
-		wait:      waitFor(d.RetryAfter),
-		Limit:     demand.Key.Limit,
-		Remaining: result.Remaining,
-		Source:    d.Source.String(),
-		Results:   make([]limitAnswer, len(d.Results)),
+// adjust consumes or refunds without asking.
+func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := read[takeRequest](r)
+	if err != nil {
+		return err
 	}
-	for i, r := range d.Results {
-		answer.Results[i] = limitAnswer{
-			Name:         d.Demands[i].Key.Limit,
-			Rule:         d.Demands[i].Limit,
-			From:         d.Demands[i].Level.String(),
-			Fits:         r.Fits,
-			wait:         waitFor(r.RetryAfter),
-			Remaining:    r.Remaining,
-			ResetAfterMs: ceil(r.ResetAfter, time.Millisecond),
+	if q.Peek || q.UpTo || q.Wait != 0 || q.Keep != 0 || q.ID != "" {
+		return fieldError("body", "peek, upTo, wait, keep or id", "an adjustment is made at once and has none of these")
+	}
+	var each map[string]sluice.Tokens
+	if err := json.Unmarshal(q.Cost, &each); err != nil || len(each) == 0 {
+		return fieldError("cost", clip(string(q.Cost)), "must be an object of amounts by limit; negative ones are refunds")
+	}
+	q.Cost = nil
+	var take sluice.Take
+	if _, err := s.plan(r, c, q, &take, nil, nil); err != nil {
+		return err
+	}
+	var changes []sluice.Demand
+	for _, cost := range sortedCosts(each) {
+		found := false
+		for _, d := range take.Demands {
+			if d.Key.Limit == cost.Limit {
+				d.Cost, found = cost.Cost, true
+				changes = append(changes, d)
+			}
+		}
+		if !found {
+			return fieldError("cost."+clip(cost.Limit), cost.Cost, "no such limit applies")
 		}
 	}
-	status := http.StatusOK
-	if !d.Allowed {
-		status = http.StatusTooManyRequests
-		if d.RetryAfter != sluice.Never {
-			w.Header().Set("Retry-After", strconv.FormatInt(max(ceil(d.RetryAfter, time.Second), 1), 10))
+	d, err := s.limiter.Adjust(r.Context(), changes...)
+	if err != nil {
+		return err
+	}
+	writeSettled(w, &d, "")
+	return nil
+}
+
+// reset makes the buckets of an entity and resource as new.
+func (s *server) reset(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := read[takeRequest](r)
+	if err != nil {
+		return err
+	}
+	var take sluice.Take
+	if _, err := s.plan(r, c, q, &take, nil, nil); err != nil {
+		return err
+	}
+	keys := make([]sluice.Key, 0, len(take.Demands))
+	for i := range take.Demands {
+		if take.Demands[i].Key.Entity == q.Entity { // not those of its ancestors
+			keys = append(keys, take.Demands[i].Key)
 		}
 	}
-	writeJSON(w, status, "application/json", answer)
+	return done(w, s.limiter.Reset(r.Context(), keys...))
 }

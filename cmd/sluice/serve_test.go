@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -19,7 +20,7 @@ import (
 func TestServeInAProcess(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(signal.String(), func(t *testing.T) {
-			command := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", "127.0.0.1:0")
+			command := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--catalog", filepath.Join(t.TempDir(), "sluice.db"))
 			command.Env = append(os.Environ(), asCommand+"=1")
 			var stderr bytes.Buffer
 			command.Stderr = &stderr
@@ -71,7 +72,7 @@ func TestServeOnATakenPort(t *testing.T) {
 	}
 	defer listener.Close()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"serve", "--listen", listener.Addr().String()}, &stdout, &stderr)
+	code := run(t.Context(), []string{"serve", "--listen", listener.Addr().String(), "--catalog", filepath.Join(t.TempDir(), "sluice.db")}, &stdout, &stderr)
 	if code != exitTrouble || !strings.Contains(stderr.String(), "choose another address with --listen") {
 		t.Errorf("exit %d: %s", code, &stderr)
 	}

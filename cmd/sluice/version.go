@@ -1,30 +1,43 @@
 package main
 
 import (
-	"flag"
+	"context"
 	"fmt"
-	"io"
 	"runtime/debug"
 )
 
-const versionHelp = `Usage: sluice version
-
-Prints the version, that of Go, and the revision it was built from if known.
-`
-
-func version(args []string, stdout io.Writer) error {
-	if helped, err := parse(flag.NewFlagSet("version", flag.ContinueOnError), args, versionHelp, stdout); helped || err != nil {
-		return err
+func versionCommand() *command {
+	return &command{
+		name: "version", summary: "print the version, that of Go, and the revision",
+		offline: true, examples: []string{"sluice version", "sluice version --json"},
+		run: version,
 	}
-	line := "sluice, of unknown version"
+}
+
+func version(_ context.Context, c *call) error {
+	built := struct {
+		Version  string `json:"version"`
+		Go       string `json:"go,omitempty"`
+		Revision string `json:"revision,omitempty"`
+	}{Version: "of unknown version"}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		line = fmt.Sprintf("sluice %s, %s", info.Main.Version, info.GoVersion)
+		built.Version, built.Go = info.Main.Version, info.GoVersion
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
-				line += ", revision " + s.Value
+				built.Revision = s.Value
 			}
 		}
 	}
-	_, err := fmt.Fprintln(stdout, line)
+	if c.json {
+		return c.printJSON(built)
+	}
+	line := "sluice " + built.Version
+	if built.Go != "" {
+		line += ", " + built.Go
+	}
+	if built.Revision != "" {
+		line += ", revision " + built.Revision
+	}
+	_, err := fmt.Fprintln(c.stdout, line)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"strings"
@@ -216,6 +217,27 @@ func preparesMore(t *testing.T, b *bench) {
 	}
 	want[4*703] = 1
 	expect(t, b.used(t), want)
+}
+
+// tinyWindows has windows of a millisecond, and a store that takes a second to
+// answer: time goes on between preparing windows and searching them.
+func tinyWindows(t *testing.T, b *bench) {
+	b.plan(t, schedule.Plan{WindowSize: time.Millisecond})
+	s, err := schedule.New(b.store, schedule.Options{Log: slog.New(slog.DiscardHandler), Clock: func() time.Time {
+		b.advance(time.Second)
+		return b.clock()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := s.Assign(ctx, schedule.Request{Event: "one", Plan: "p"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.AssignBatch(ctx, []schedule.Request{{Event: "two", Plan: "p"}, {Event: "three", Plan: "p"}}); err != nil {
+		t.Error(err)
+	}
 }
 
 func exhaustion(t *testing.T, b *bench) {

@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"a batch over many windows", batchOverManyWindows},
 		{"a batch tells each event its own result", batchTellsEach},
 		{"more than one preparation", preparesMore},
+		{"windows that are over before they are searched", tinyWindows},
 		{"raising the maximum shows room at once", raising},
 		{"lowering the maximum moves nothing", lowering},
 		{"a new window size starts after what is scheduled", newWindowSize},

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/pprof"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// readyTimeout is how long a check of readiness may take.
+const readyTimeout = 2 * time.Second
+
+// admin answers what operators ask: metrics, health and profiles.
+func (s *stack) admin(draining *atomic.Bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
+	mux.HandleFunc("GET /healthz", s.alive)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, draining) })
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// alive says that the process runs.
+func (s *stack) alive(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Write([]byte("ok\n")) //nolint:errcheck // the client is gone
+}
+
+// readiness is what /readyz answers.
+type readiness struct {
+	Ready  bool              `json:"ready"`
+	Checks map[string]string `json:"checks"` // "ok", or what is wrong
+}
+
+// ready says whether requests should be sent here: 503 while it shuts down, or
+// while the store or the catalog does not answer. A policy file that is wrong
+// is shown, but the policy before it is in force, so it does not count.
+func (s *stack) ready(w http.ResponseWriter, r *http.Request, draining *atomic.Bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	answer := readiness{Ready: true, Checks: map[string]string{"policy": "ok"}}
+	check := func(name string, err error) {
+		answer.Checks[name] = "ok"
+		if err != nil {
+			answer.Ready = false
+			answer.Checks[name] = err.Error()
+		}
+	}
+	check("store", s.checkStore(ctx))
+	_, err := s.catalog.Namespace(ctx, catalog.DefaultNamespace)
+	check("catalog", err)
+	if st := s.policy.Status(); st.Err != nil {
+		answer.Checks["policy"] = "the file is refused, the policy before it stands: " + st.Error
+	}
+	if draining.Load() {
+		check("shutdown", errors.New("no new requests, please"))
+	}
+	status := http.StatusOK
+	if !answer.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(answer) //nolint:errcheck // the client is gone
+}
+
+// checkStore looks at a bucket that nobody uses.
+func (s *stack) checkStore(ctx context.Context) error {
+	d, err := s.limiter.Peek(ctx, sluice.Demand{
+		Key:      sluice.Key{Namespace: "$sluice", Entity: "readyz", Limit: "check"},
+		Limit:    sluice.Per(1, time.Second),
+		Critical: true,
+	})
+	if err == nil && d.Source != sluice.FromStore {
+		err = errors.New("it does not answer; decisions are " + d.Source.String())
+	}
+	return err
+}

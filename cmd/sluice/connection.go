@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/client"
+)
+
+// connection is which server a command asks, and as whom.
+type connection struct {
+	server, token, namespace string
+	ca, cert, certKey        string
+
+	client   *client.Client
+	recorder *recorder
+}
+
+// connectionFlags are those of connection, and what they are in the
+// environment.
+var connectionFlags = map[string]string{
+	"server": "SLUICE_SERVER", "token": "SLUICE_TOKEN", "namespace": "SLUICE_NAMESPACE",
+	"ca": "SLUICE_CA", "cert": "SLUICE_CERT", "cert-key": "SLUICE_CERT_KEY",
+}
+
+func isConnection(flag string) bool { return connectionFlags[flag] != "" || flag == "json" }
+
+const defaultServer = "http://127.0.0.1:8080"
+
+func (c *connection) define(f *flag.FlagSet) {
+	f.StringVar(&c.server, "server", "", "URL | the server's URL; SLUICE_SERVER (default "+defaultServer+")")
+	f.StringVar(&c.token, "token", "", "secret | a token or API key as secret; @file reads it from a file; SLUICE_TOKEN")
+	f.StringVar(&c.namespace, "namespace", "", "name | the name of the namespace; SLUICE_NAMESPACE")
+	f.StringVar(&c.ca, "ca", "", "file | trust certificates of the authority in this file; SLUICE_CA")
+	f.StringVar(&c.cert, "cert", "", "file | show the certificate in this file; SLUICE_CERT")
+	f.StringVar(&c.certKey, "cert-key", "", "file | the certificate's key is in this file; SLUICE_CERT_KEY")
+}
+
+// fill takes from the environment what the flags do not say, and makes the
+// client.
+func (c *connection) fill(lookup func(string) (string, bool)) error {
+	for name, to := range map[string]*string{
+		"server": &c.server, "token": &c.token, "namespace": &c.namespace,
+		"ca": &c.ca, "cert": &c.cert, "cert-key": &c.certKey,
+	} {
+		if value, ok := lookup(connectionFlags[name]); ok && *to == "" {
+			*to = value
+		}
+	}
+	if c.server == "" {
+		c.server = defaultServer
+	}
+	token, err := secret(c.token)
+	if err != nil {
+		return err
+	}
+	config, err := c.tls()
+	if err != nil {
+		return err
+	}
+	c.recorder = &recorder{next: &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   5 * time.Second,
+		TLSClientConfig:       config,
+		ResponseHeaderTimeout: 90 * time.Second,
+		ForceAttemptHTTP2:     true,
+	}}
+	c.client, err = client.New(client.Config{
+		URL: c.server, Token: token, Namespace: c.namespace,
+		HTTPClient: &http.Client{
+			Transport:     c.recorder,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("--server %q: want an address such as %s", c.server, defaultServer)
+	}
+	return nil
+}
+
+func (c *connection) tls() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.ca != "" {
+		text, err := os.ReadFile(c.ca)
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--ca: %s: has no certificate in PEM", c.ca)
+		}
+	}
+	if (c.cert == "") != (c.certKey == "") {
+		return nil, &usageError{"--cert and --cert-key belong together"}
+	}
+	if c.cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.cert, c.certKey)
+		if err != nil {
+			return nil, fmt.Errorf("--cert: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// trouble says what an error of the client means to somebody at a terminal.
+func (c *connection) trouble(err error) error {
+	var answer *client.Error
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &answer) && answer.Status == http.StatusUnauthorized:
+		return fmt.Errorf("%w; give one with --token or SLUICE_TOKEN", err)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("%s does not answer: %w; start it with sluice serve, or say where it is with --server", c.server, dial.Err)
+	case errors.Is(err, sluice.ErrUnknown):
+		return fmt.Errorf("the answer was lost, so it may have been done: %w", err)
+	}
+	return err
+}
+
+// recorder remembers the last answer, so that --json prints what the server
+// said and not what this program made of it.
+type recorder struct {
+	next http.RoundTripper
+	on   bool
+	last bytes.Buffer
+}
+
+func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
+	response, err := r.next.RoundTrip(q)
+	if err == nil && r.on {
+		r.last.Reset()
+		response.Body = &tee{Reader: io.TeeReader(response.Body, &r.last), Closer: response.Body}
+	}
+	return response, err
+}
+
+type tee struct {
+	io.Reader
+	io.Closer
+}
+
+// printAnswer writes the server's last answer if JSON was asked for, and else
+// what forPeople writes.
+func (c *call) printAnswer(forPeople func(io.Writer) error) error {
+	if !c.json {
+		return forPeople(c.stdout)
+	}
+	if c.recorder.last.Len() == 0 {
+		return c.printJSON(struct{}{})
+	}
+	return c.printJSON(json.RawMessage(c.recorder.last.Bytes()))
+}
+
+// done is printAnswer for changes that leave nothing to show.
+func (c *call) done(format string, args ...any) error {
+	return c.printAnswer(func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	})
+}

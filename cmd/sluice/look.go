@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sluice-go/sluice/client"
+)
+
+func resetCommand() *command {
+	return &command{
+		name: "reset", args: "ENTITY [RESOURCE]", summary: "make the buckets of an entity as new",
+		about:    "Those of its parents stay\nas they are.",
+		examples: []string{"sluice reset alice api"},
+		run: func(ctx context.Context, c *call) error {
+			if err := c.client.Reset(ctx, c.arg(0), c.arg(1)); err != nil {
+				return c.trouble(err)
+			}
+			return c.done("reset %s", nameOf(c.arg(0), c.arg(1)))
+		},
+	}
+}
+
+// nameOf is who and what, for people.
+func nameOf(entity, resource string) string {
+	if resource == "" {
+		return printable(entity)
+	}
+	return printable(entity + " on " + resource)
+}
+
+func adjustCommand() *command {
+	var cost costs
+	var limits rules
+	return &command{
+		name: "adjust", args: "ENTITY [RESOURCE]", summary: "consume or refund without asking",
+		about: "It may leave a\ndebt, which refill repays.",
+		flags: func(f *flag.FlagSet) {
+			f.Var(&cost, "cost", "name=n | how much of which limits: tpm=500; negative is a refund")
+			f.Var(&limits, "limit", "name=rule | a limit as name=rule in place of those stored; may be repeated")
+		},
+		examples: []string{"sluice adjust alice chat --cost tpm=-500"},
+		run: func(ctx context.Context, c *call) error {
+			if cost.all != 0 || len(cost.each) == 0 {
+				return c.wrong("want --cost by limit, such as tpm=-500")
+			}
+			d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Costs: cost.each, Limits: limits})
+			return c.settled("adjusted", &d, err)
+		},
+	}
+}
+
+func statusCommand() *command {
+	var me bool
+	return &command{
+		name: "status", args: "[ENTITY] [RESOURCE]", summary: "show how much of each limit is used",
+		about: `It
+shows tokens, utilisation, the alarm (warning from 70 %, critical from 90 %) and
+what the node that answers was asked in the last minute. Without a resource it
+is about all that the entity uses.`,
+		flags: func(f *flag.FlagSet) {
+			f.BoolVar(&me, "me", false, "for the holder of the API key in --token; then [RESOURCE] only")
+		},
+		examples: []string{"sluice status alice api", "sluice status --me --token @my-key"},
+		run: func(ctx context.Context, c *call) error {
+			var s client.Status
+			var err error
+			switch {
+			case me && len(c.args) > 1:
+				return c.wrong("unexpected argument %q", c.args[1])
+			case me:
+				s, err = c.client.Me(ctx, c.arg(0))
+			case len(c.args) == 0:
+				return c.wrong("ENTITY is missing")
+			default:
+				s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
+			}
+			if err != nil {
+				return c.trouble(err)
+			}
+			return c.printAnswer(func(w io.Writer) error { return writeStatus(w, &s) })
+		},
+	}
+}
+
+func writeStatus(w io.Writer, s *client.Status) error {
+	head := nameOf(s.Entity, s.Resource)
+	if s.Tier != "" {
+		head += ", tier " + printable(s.Tier)
+	}
+	if len(s.Limits) == 0 {
+		_, err := fmt.Fprintln(w, head+": no limit applies")
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "%s: %s\n", head, s.Alarm); err != nil {
+		return err
+	}
+	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "FROM", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN", ">ALLOWED", ">LIMITED", ">FAILED", ">TOTAL", "LAST")
+	upgrade := false
+	for i := range s.Limits {
+		l := &s.Limits[i]
+		upgrade = upgrade || l.Upgrade
+		row := []string{
+			l.Entity, l.Resource, l.Limit, l.Rule.String(), l.From, l.Remaining.String(), l.Capacity.String(),
+			percent(l.Utilization), string(l.Alarm), span(l.ResetAfter), "", "", "", "", "",
+		}
+		if r := l.Recent; r != nil {
+			row = append(row[:10], number(r.Allowed), number(r.Limited), number(r.Failed), number(r.Total), moment(r.Last))
+		}
+		t.add(row...)
+	}
+	if err := t.writeTo(w); err != nil {
+		return err
+	}
+	if upgrade {
+		_, err := fmt.Fprintln(w, "near a limit: a greater plan would help")
+		return err
+	}
+	return nil
+}
+
+func explainCommand() *command {
+	t := takeFlags{}
+	return &command{
+		name: "explain", args: "ENTITY [RESOURCE]", summary: "say which limits apply to a take, from where, and why it is refused",
+		about:    "It\nconsumes nothing, and exits with 0 even if the take would be refused.",
+		flags:    t.define,
+		examples: []string{"sluice explain alice chat --cost tpm=4000"},
+		run: func(ctx context.Context, c *call) error {
+			take, err := t.take(c)
+			if err != nil {
+				return err
+			}
+			e, err := c.client.Explain(ctx, take)
+			if err != nil {
+				return c.trouble(err)
+			}
+			return c.printAnswer(func(w io.Writer) error {
+				if _, err := fmt.Fprintln(w, strings.TrimSpace(e.Text)); err != nil {
+					return err
+				}
+				if e.Decision == nil {
+					_, err := fmt.Fprintln(w, "\na take would be allowed: no limit applies")
+					return err
+				}
+				if _, err := fmt.Fprint(w, "\na take would be "); err != nil {
+					return err
+				}
+				return writeDecision(w, e.Decision, take.Entity)
+			})
+		},
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/client"
+)
+
+// takeFlags are what a take can be told.
+type takeFlags struct {
+	cost           costs
+	limits         rules
+	tier, id       string
+	priority       string
+	wait, keep     period
+	upTo           bool
+	batch          string
+	waiting, lease bool // whether it may wait, and whether it is a lease
+}
+
+func (t *takeFlags) define(f *flag.FlagSet) {
+	f.Var(&t.cost, "cost", "n | what it costs: 3, or rpm=1,tpm=1200 (default 1)")
+	f.Var(&t.limits, "limit", "name=rule | a limit as name=rule in place of those stored; may be repeated")
+	f.StringVar(&t.tier, "tier", "", "tier | the entity's tier if none is stored")
+	if t.waiting {
+		f.Var(&t.wait, "wait", "duration | wait in line for so long, at most 1m")
+		f.StringVar(&t.priority, "priority", "normal", "priority | who goes first in line: interactive, normal or batch")
+		f.StringVar(&t.id, "id", "", "id | a request id: repeating it is safe")
+	}
+	if t.lease {
+		f.Var(&t.keep, "keep", "duration | how long the lease lives (default 1m)")
+	}
+}
+
+func (t *takeFlags) take(c *call) (client.Take, error) {
+	take := client.Take{
+		Entity: c.arg(0), Resource: c.arg(1), Tier: t.tier, Cost: t.cost.all, Costs: t.cost.each, Limits: t.limits,
+		ID: t.id, Keep: time.Duration(t.keep),
+	}
+	switch t.priority {
+	case "", "normal":
+	case "interactive":
+		take.Priority = sluice.Interactive
+	case "batch":
+		take.Priority = sluice.Batch
+	default:
+		return take, c.wrong("--priority %q: want interactive, normal or batch", t.priority)
+	}
+	if time.Duration(t.wait) > time.Minute {
+		return take, c.wrong("--wait %s: want at most 1m", time.Duration(t.wait))
+	}
+	return take, nil
+}
+
+// inLine is ctx with the time that a take may wait. The client keeps some of
+// it for the answer to come back.
+func (t *takeFlags) inLine(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Duration(t.wait)+min(time.Duration(t.wait)/3, 50*time.Millisecond))
+}
+
+func takeCommand() *command {
+	t := takeFlags{waiting: true}
+	return &command{
+		name: "take", args: "[ENTITY] [RESOURCE]", summary: "consume from all limits that apply, or from none",
+		about: `It exits with 0 if
+it was allowed and 1 if it was refused, which consumes nothing. Concurrency
+limits need a lease.
+
+--batch reads takes from a file (- is the standard input), one JSON object a
+line as in POST /v1/takes, and decides each by itself.`,
+		flags: func(f *flag.FlagSet) {
+			t.define(f)
+			f.BoolVar(&t.upTo, "up-to", false, "take as much of the cost as there is, if that is anything")
+			f.StringVar(&t.batch, "batch", "", "file | take what is in this file of JSON lines")
+		},
+		examples: []string{
+			"sluice take alice api",
+			"sluice take alice chat --cost rpm=1,tpm=1200",
+			"sluice take alice mail --limit 'daily=50/day UTC' --limit rate=5/s",
+			"sluice take alice api --wait 10s --priority batch",
+			"sluice take alice api --json && ./expensive-thing",
+		},
+		run: func(ctx context.Context, c *call) error {
+			if t.batch != "" {
+				return takeBatch(ctx, c, t.batch)
+			}
+			if len(c.args) == 0 {
+				return c.wrong("ENTITY is missing")
+			}
+			take, err := t.take(c)
+			if err != nil {
+				return err
+			}
+			var d sluice.Decision
+			switch {
+			case t.wait != 0 && t.upTo:
+				return c.wrong("--up-to: does not wait")
+			case t.wait != 0:
+				limited, cancel := t.inLine(ctx)
+				defer cancel()
+				d, err = c.client.Wait(limited, take)
+			case t.upTo:
+				d, err = c.client.TakeUpTo(ctx, take)
+			default:
+				d, err = c.client.Take(ctx, take)
+			}
+			return c.decision(&d, err)
+		},
+	}
+}
+
+func peekCommand() *command {
+	t := takeFlags{}
+	return &command{
+		name: "peek", args: "ENTITY [RESOURCE]", summary: "answer what take would, and consume nothing",
+		flags:    t.define,
+		examples: []string{"sluice peek alice api", "sluice peek alice chat --cost tpm=4000"},
+		run: func(ctx context.Context, c *call) error {
+			take, err := t.take(c)
+			if err != nil {
+				return err
+			}
+			d, err := c.client.Peek(ctx, take)
+			return c.decision(&d, err)
+		},
+	}
+}
+
+// decision prints the answer to a take, and turns a refusal into errRefused.
+func (c *call) decision(d *sluice.Decision, err error) error {
+	var refused *sluice.RefusedError
+	if err != nil && !errors.As(err, &refused) {
+		return c.trouble(err)
+	}
+	if err := c.printAnswer(func(w io.Writer) error { return writeDecision(w, d, c.arg(0)) }); err != nil {
+		return err
+	}
+	if !d.Allowed {
+		return errRefused
+	}
+	return nil
+}
+
+// verdict is a decision in one line.
+func verdict(d *sluice.Decision) string {
+	var b strings.Builder
+	if d.Allowed {
+		b.WriteString("allowed")
+	} else if len(d.Demands) == 0 {
+		b.WriteString("refused")
+	} else {
+		demand, _ := d.Deciding()
+		fmt.Fprintf(&b, "refused by %s of %s (%s, from %s)", demand.Key.Limit, demand.Key.Entity, demand.Limit, demand.Level)
+		if d.RetryAfter == sluice.Never {
+			fmt.Fprintf(&b, ": it can never pass, for there are at most %s", demand.Limit.Capacity())
+		} else {
+			fmt.Fprintf(&b, ": try again in %s", span(d.RetryAfter))
+		}
+	}
+	if d.Delay > 0 {
+		fmt.Fprintf(&b, ", after %s", span(d.Delay))
+	}
+	if d.Repeated {
+		b.WriteString(", as answered before")
+	}
+	if d.Source == sluice.Degraded || d.Source == sluice.Unknown {
+		fmt.Fprintf(&b, " (%s: the store is away)", d.Source)
+	}
+	return printable(b.String())
+}
+
+func writeDecision(w io.Writer, d *sluice.Decision, entity string) error {
+	if _, err := fmt.Fprintln(w, verdict(d)); err != nil {
+		return err
+	}
+	if len(d.Demands) == 0 {
+		return nil
+	}
+	others := false
+	for i := range d.Demands {
+		others = others || d.Demands[i].Key.Entity != entity
+	}
+	columns := []string{"LIMIT", "RULE", "FROM", ">TAKEN", ">LEFT", "FULL IN", ""}
+	if others {
+		columns = append([]string{"ENTITY"}, columns...)
+	}
+	t := newTable(columns...)
+	for i := range d.Demands {
+		demand, r := &d.Demands[i], &d.Results[i]
+		note := " "
+		switch {
+		case demand.Shadow && !r.Fits:
+			note = "would refuse (shadow)"
+		case demand.Shadow:
+			note = "shadow"
+		case !r.Fits && r.RetryAfter == sluice.Never:
+			note = "never fits"
+		case !r.Fits:
+			note = "fits in " + span(r.RetryAfter)
+		}
+		row := []string{
+			demand.Key.Limit, demand.Limit.String(), demand.Level.String(),
+			r.Consumed.String(), r.Remaining.String(), span(r.ResetAfter), note,
+		}
+		if others {
+			row = append([]string{demand.Key.Entity}, row...)
+		}
+		t.add(row...)
+	}
+	return t.writeTo(w)
+}

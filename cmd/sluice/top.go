@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice/client"
+)
+
+// topFlags are what top can be told.
+type topFlags struct {
+	entity, resource string
+	once             bool
+	every            period
+	order            string
+	most             int
+}
+
+func topCommand() *command {
+	t := topFlags{every: period(time.Second)}
+	return &command{
+		name: "top", summary: "watch the busiest buckets",
+		about: `Bars turn yellow at 70 % and red at 90 %.
+Keys: u sorts by utilisation, r by requests in the last minute, e by entity, q
+quits. Only what changes is sent to the terminal, so it works over a slow link.
+Where there is no terminal it prints once.`,
+		flags: func(f *flag.FlagSet) {
+			f.StringVar(&t.entity, "entity", "", "entity | only of this entity")
+			f.StringVar(&t.resource, "resource", "", "resource | only of this resource")
+			f.BoolVar(&t.once, "once", false, "print once, and end")
+			f.Var(&t.every, "every", "duration | how often it is refreshed (default 1s)")
+			f.StringVar(&t.order, "sort", "u", "key | by what to sort: u, r or e")
+			f.IntVar(&t.most, "max", 5000, "number | look at no more buckets than this many")
+		},
+		examples: []string{"sluice top", "sluice top --resource chat --sort r", "sluice top --once | head"},
+		run: func(ctx context.Context, c *call) error {
+			if orders[t.order] == nil {
+				return c.wrong("--sort %q: want u, r or e", t.order)
+			}
+			if t.most < 1 || time.Duration(t.every) < 100*time.Millisecond {
+				return c.wrong("want a --max above 0, and --every 100ms at least")
+			}
+			return t.run(ctx, c)
+		},
+	}
+}
+
+// look is what the server says at one moment.
+type look struct {
+	at      time.Time
+	buckets []client.Bucket
+	more    bool // there are buckets that were not looked at
+	err     error
+}
+
+func (t *topFlags) look(ctx context.Context, c *call) look {
+	all, more, err := collect(c, length(t.most), func(p client.Page) ([]client.Bucket, string, error) {
+		page, err := c.client.Buckets(ctx, client.BucketQuery{Entity: t.entity, Resource: t.resource, Page: p})
+		return page.Buckets, page.Next, err
+	})
+	return look{time.Now(), all, more, err}
+}
+
+func asked(b *client.Bucket) int64 {
+	if b.Recent == nil {
+		return 0
+	}
+	return b.Recent.Allowed + b.Recent.Limited + b.Recent.Failed
+}
+
+// byName orders what is otherwise equal, so that rows do not jump about.
+func byName(a, b *client.Bucket) int {
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
+}
+
+// orders are what buckets can be sorted by.
+var orders = map[string]func(a, b *client.Bucket) int{
+	"u": func(a, b *client.Bucket) int {
+		return cmp.Or(cmp.Compare(b.Utilization, a.Utilization), byName(a, b))
+	},
+	"r": func(a, b *client.Bucket) int {
+		return cmp.Or(cmp.Compare(asked(b), asked(a)), cmp.Compare(b.Utilization, a.Utilization), byName(a, b))
+	},
+	"e": byName,
+}
+
+func (l *look) sort(order string) {
+	by := orders[order]
+	slices.SortFunc(l.buckets, func(a, b client.Bucket) int { return by(&a, &b) })
+}
+
+func (t *topFlags) run(ctx context.Context, c *call) error {
+	first := t.look(ctx, c)
+	if first.err != nil {
+		return first.err
+	}
+	if !t.once && !c.json {
+		terminal, ok, err := c.openTerminal()
+		if err != nil {
+			return err
+		}
+		if ok {
+			return t.watch(ctx, c, terminal, first)
+		}
+	}
+	first.sort(t.order)
+	return printList(c, "buckets", first.buckets, first.more,
+		newTable("ENTITY", "RESOURCE", "LIMIT", ">USED", "ALARM", ">LEFT", ">ALLOWED", ">LIMITED", "FULL IN", "RULE"),
+		func(b *client.Bucket) []string {
+			allowed, limited := "", ""
+			if b.Recent != nil {
+				allowed, limited = number(b.Recent.Allowed), number(b.Recent.Limited)
+			}
+			return []string{
+				b.Entity, b.Resource, b.Limit, percent(b.Utilization), string(b.Alarm), b.Remaining.String(),
+				allowed, limited, span(b.ResetAfter), b.Rule.String(),
+			}
+		})
+}
+
+// watch shows what the server says, again and again, until q is pressed.
+func (t *topFlags) watch(ctx context.Context, c *call, on *terminal, now look) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer func() { err = cmp.Or(err, on.close()) }()
+	looks := make(chan look)
+	go func() {
+		tick := time.NewTicker(time.Duration(t.every))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case looks <- t.look(ctx, c):
+			}
+		}
+	}()
+	_, noColour := c.lookup("NO_COLOR")
+	p := &painter{out: on.out, plain: noColour}
+	resized := time.NewTicker(250 * time.Millisecond)
+	defer resized.Stop()
+	for {
+		width, height := on.size()
+		now.sort(t.order)
+		if err := p.paint(t.draw(c, &now, width, height)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-resized.C:
+		case next := <-looks:
+			if next.err != nil { // what was seen last stays, with the error
+				next.buckets, next.more, next.at = now.buckets, now.more, now.at
+			}
+			now = next
+		case key, ok := <-on.keys:
+			const interrupt = 3 // Ctrl-C, in a raw terminal
+			if !ok || key == 'q' || key == interrupt {
+				return nil
+			}
+			if orders[string(key)] != nil {
+				t.order = string(key)
+			}
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
+)
+
+func usageCommand() *command {
+	return &command{
+		name: "usage", summary: "what was consumed, by hour and by day",
+		sub: []*command{usageListCommand(), usageSummaryCommand(), usagePlotCommand()},
+		examples: []string{
+			"sluice usage summary --from 7d",
+			"sluice usage plot --entity alice --resource chat",
+		},
+	}
+}
+
+// usageFlags select usage.
+type usageFlags struct {
+	entity, resource, limit, by string
+	from, to                    instant
+}
+
+func (u *usageFlags) define(f *flag.FlagSet) {
+	f.StringVar(&u.entity, "entity", "", "entity | of this entity")
+	f.StringVar(&u.resource, "resource", "", "resource | of this resource")
+	f.StringVar(&u.by, "by", "hour", "span | by hour or day, in UTC")
+	f.Var(&u.from, "from", "time | since when: a time, or 7d ago (default 24h ago, 30d by day)")
+	f.Var(&u.to, "to", "time | until when (default now)")
+}
+
+func (u *usageFlags) query(c *call) (catalog.UsedQuery, error) {
+	if u.by != "hour" && u.by != "day" {
+		return catalog.UsedQuery{}, c.wrong("--by %q: want hour or day", u.by)
+	}
+	return catalog.UsedQuery{
+		Entity: u.entity, Resource: u.resource, Span: catalog.Span(u.by), From: u.from.Time, To: u.to.Time,
+	}, nil
+}
+
+func (u *usageFlags) needsOne(c *call) error {
+	if u.entity == "" && u.resource == "" {
+		return c.wrong("want --entity, --resource or both")
+	}
+	return nil
+}
+
+func usageListCommand() *command {
+	var u usageFlags
+	var most length
+	return &command{
+		name: "list", summary: "list what an entity consumed, or what was consumed of a resource",
+		flags:    func(f *flag.FlagSet) { u.define(f); most.define(f) },
+		examples: []string{"sluice usage list --entity alice", "sluice usage list --resource chat --by day --from 30d"},
+		run: func(ctx context.Context, c *call) error {
+			if err := u.needsOne(c); err != nil {
+				return err
+			}
+			return listUsage(ctx, c, &u, most, c.client.Usage)
+		},
+	}
+}
+
+func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) error {
+	all, more, err := readUsage(ctx, c, u, most, ask)
+	if err != nil {
+		return err
+	}
+	return printList(c, "used", all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+		return []string{moment(r.Start), r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count)}
+	})
+}
+
+func readUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) ([]catalog.Used, bool, error) {
+	q, err := u.query(c)
+	if err != nil {
+		return nil, false, err
+	}
+	return collect(c, most, func(p client.Page) ([]catalog.Used, string, error) {
+		q.Cursor, q.Max = p.Cursor, p.Max
+		page, err := ask(ctx, q)
+		return page.Used, page.Next, err
+	})
+}
+
+func usageSummaryCommand() *command {
+	var u usageFlags
+	var most length
+	return &command{
+		name: "summary", summary: "add usage up over a time, of all or of some",
+		flags:    func(f *flag.FlagSet) { u.define(f); most.define(f) },
+		examples: []string{"sluice usage summary --from 7d", "sluice usage summary --resource chat --by day --from 2026-01-01 --to 2026-02-01"},
+		run: func(ctx context.Context, c *call) error {
+			all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
+			if err != nil {
+				return err
+			}
+			return printList(c, "used", all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+				return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count)}
+			})
+		},
+	}
+}
+
+// resourceUsageCommand is the usage of one resource, by entity.
+func resourceUsageCommand() *command {
+	var u usageFlags
+	var most length
+	return &command{
+		name: "usage", args: "RESOURCE", summary: "add up what each entity consumed of a resource",
+		flags: func(f *flag.FlagSet) {
+			f.StringVar(&u.by, "by", "hour", "span | of rows by hour or day, which are kept for longer")
+			f.Var(&u.from, "from", "time | since when: a time, or 7d ago (default 24h ago, 30d by day)")
+			f.Var(&u.to, "to", "time | until when (default now)")
+			most.define(f)
+		},
+		examples: []string{"sluice resource usage chat --from 7d"},
+		run: func(ctx context.Context, c *call) error {
+			u.resource = c.arg(0)
+			all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
+			if err != nil {
+				return err
+			}
+			return printList(c, "used", all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+				return []string{r.Entity, r.Limit, r.Amount.String(), number(r.Count)}
+			})
+		},
+	}
+}
+
+func usagePlotCommand() *command {
+	var u usageFlags
+	var width, height int
+	return &command{
+		name: "plot", summary: "draw usage over time in the terminal, a chart for each limit",
+		flags: func(f *flag.FlagSet) {
+			u.define(f)
+			f.StringVar(&u.limit, "limit", "", "limit | only this limit")
+			f.IntVar(&width, "width", 0, "number | how many columns wide (default the terminal's)")
+			f.IntVar(&height, "height", 8, "number | how many lines high")
+		},
+		examples: []string{"sluice usage plot --entity alice --resource chat --from 48h", "sluice usage plot --resource chat --by day --from 90d"},
+		run: func(ctx context.Context, c *call) error {
+			if err := u.needsOne(c); err != nil {
+				return err
+			}
+			if height < 1 || height > 100 || width < 0 || width > 1000 {
+				return c.wrong("want a --height of 1 to 100 and a --width of at most 1000")
+			}
+			step := time.Hour
+			if u.by == "day" {
+				step = 24 * time.Hour
+			}
+			if u.to.IsZero() {
+				u.to.Time = time.Now()
+			}
+			if u.from.IsZero() {
+				u.from.Time = u.to.Add(-24 * time.Hour)
+				if u.by == "day" {
+					u.from.Time = u.to.Add(-30 * 24 * time.Hour)
+				}
+			}
+			if steps := u.to.Sub(u.from.Time) / step; steps < 0 || steps > maxPlot {
+				return c.wrong("want a --from before --to, and at most %d hours or days between", maxPlot)
+			}
+			all, _, err := readUsage(ctx, c, &u, maxPlotRows, c.client.Usage)
+			if err != nil {
+				return err
+			}
+			charts := chartsOf(all, &u, step)
+			if c.json {
+				return c.printJSON(map[string]any{"charts": charts})
+			}
+			if len(charts) == 0 {
+				return c.say("no usage")
+			}
+			if width == 0 {
+				width = c.columns()
+			}
+			for i := range charts {
+				if err := charts[i].writeTo(c.stdout, width, height); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+const (
+	maxPlot     = 10_000
+	maxPlotRows = 100_000
+)
+
+// chart is the usage of one limit over time, all entities together unless one
+// was asked for.
+type chart struct {
+	Resource string          `json:"resource"`
+	Limit    string          `json:"limit"`
+	Entity   string          `json:"entity,omitempty"`
+	Start    time.Time       `json:"start"`
+	Step     string          `json:"step"`
+	Amounts  []sluice.Tokens `json:"amounts"`
+
+	step time.Duration
+}
+
+// chartsOf adds rows up by resource and limit, with zeros for times without.
+func chartsOf(rows []catalog.Used, u *usageFlags, step time.Duration) []chart {
+	start := u.from.UTC().Truncate(step)
+	n := int((u.to.Sub(start) + step - 1) / step)
+	index := map[[2]string]int{}
+	var all []chart
+	for i := range rows {
+		r := &rows[i]
+		at := int(r.Start.Sub(start) / step)
+		if u.limit != "" && r.Limit != u.limit || at < 0 || at >= n {
+			continue
+		}
+		key := [2]string{r.Resource, r.Limit}
+		k, ok := index[key]
+		if !ok {
+			k = len(all)
+			index[key] = k
+			all = append(all, chart{
+				Resource: r.Resource, Limit: r.Limit, Entity: u.entity, Start: start, Step: u.by,
+				Amounts: make([]sluice.Tokens, n), step: step,
+			})
+		}
+		all[k].Amounts[at] += r.Amount
+	}
+	return all
+}
+
+// eighths are bars of one cell, from the bottom.
+var eighths = []rune(" ▁▂▃▄▅▆▇█")
+
+// writeTo draws bars of so many lines. Where there are more amounts than
+// columns, neighbours are added up.
+func (c *chart) writeTo(w io.Writer, width, height int) error {
+	most := sluice.Tokens(0)
+	room := max(width-12, 10)
+	each := (len(c.Amounts) + room - 1) / room
+	var bars []sluice.Tokens
+	total := sluice.Tokens(0)
+	for i := 0; i < len(c.Amounts); i += each {
+		sum := sluice.Tokens(0)
+		for _, a := range c.Amounts[i:min(i+each, len(c.Amounts))] {
+			sum += a
+		}
+		bars = append(bars, sum)
+		most = max(most, sum)
+		total += sum
+	}
+	wide := min(max(room/len(bars), 1), 6)
+	var b strings.Builder
+	title := c.Limit + " of " + c.Resource
+	if c.Entity != "" {
+		title += " by " + c.Entity
+	}
+	per := "one " + c.Step
+	if each > 1 {
+		per = fmt.Sprintf("%d %ss", each, c.Step)
+	}
+	fmt.Fprintf(&b, "%s: %s in all, a column is %s\n", printable(title), total, per)
+	for line := height; line > 0; line-- {
+		label := ""
+		switch line {
+		case height:
+			label = most.String()
+		case 1:
+			label = "0"
+		}
+		var row strings.Builder
+		for _, a := range bars {
+			bar := max(wide-1, 1) // with a gap, if there is room
+			row.WriteString(strings.Repeat(string(eighths[level(a, most, line, height)]), bar) + strings.Repeat(" ", wide-bar))
+		}
+		fmt.Fprintf(&b, "%10s │%s\n", label, strings.TrimRight(row.String(), " "))
+	}
+	layout := "Jan 2 15:04"
+	if c.step >= 24*time.Hour {
+		layout = "2006-01-02"
+	}
+	first := c.Start.Format(layout)
+	last := c.Start.Add(time.Duration(len(c.Amounts)-1) * c.step).Format(layout)
+	fmt.Fprintf(&b, "%10s └%s\n", "", strings.Repeat("─", wide*len(bars)))
+	fmt.Fprintf(&b, "%10s  %s%*s\n", "", first, max(wide*len(bars)-len(first), len(last)+1), last)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// level is how much of a cell in a line (1 is the lowest) a bar fills, in
+// eighths. Any amount above 0 shows.
+func level(a, most sluice.Tokens, line, height int) int {
+	if a <= 0 || most <= 0 {
+		return 0
+	}
+	total := max(int(float64(a)/float64(most)*float64(height*8)+0.5), 1)
+	return min(max(total-(line-1)*8, 0), 8)
+}

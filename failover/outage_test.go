@@ -1,0 +1,158 @@
+package failover_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/advance"
+	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/redistest"
+)
+
+var (
+	outageLength = flag.Duration("outage.length", 0,
+		"how long Redis is away in TestOutageTimeline, with the default settings of failover; 0 means a second, with short ones")
+	outagePicture = flag.String("outage.picture", "", "the file that TestOutageTimeline draws; none means a temporary one")
+)
+
+// TestOutageTimeline kills a Redis under 5 000 takes a second and starts it
+// again. Nobody does anything else, no caller gets an error, and what they see
+// meanwhile is written down and drawn.
+//
+// It has everything a server has: tokens leased in advance over failover over
+// Redis. Half of the customers have limits that are leased, half have limits
+// that are too small for it, so that the store is asked all the time.
+func TestOutageTimeline(t *testing.T) {
+	config := failover.Config{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	calm, away := 10*time.Second, *outageLength
+	if away == 0 {
+		short := failover.Phase{For: 300 * time.Millisecond}
+		config.Timeout, config.Backoff, config.MaxBackoff = 500*time.Millisecond, 300*time.Millisecond, 600*time.Millisecond
+		config.Testing, config.Partial, config.Stabilizing = short, short, short
+		calm, away = time.Second, time.Second
+	}
+	timeout := max(config.Timeout, 250*time.Millisecond) // the default
+	server := redistest.Start(t)
+	inner, err := redis.Open(context.Background(), redis.Config{Address: server.URL(), Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := failover.New(inner, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leasing, err := advance.New(store, advance.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := leasing.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+
+	const recovery = 3 * time.Minute // 66 s for the last probe, 60 s for the phases, and some more
+	line := newTimeline(2*calm+away+recovery+time.Minute, store.State)
+	traffic := startTraffic(leasing, line)
+	time.Sleep(calm)
+	line.killed = time.Since(line.start)
+	server.Kill()
+	time.Sleep(away)
+	server.Restart()
+	line.back = time.Since(line.start)
+	redistest.Eventually(t, recovery, "full recovery", func() bool { return store.State() == failover.Normal })
+	line.normal = time.Since(line.start)
+	time.Sleep(calm)
+	traffic.end()
+	line.end()
+
+	if _, err := line.WriteTo(t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	file := *outagePicture
+	if file == "" {
+		file = filepath.Join(t.TempDir(), "outage.svg")
+	}
+	if err := os.WriteFile(file, line.picture(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	first := time.Duration(line.local.Load()) - line.killed
+	t.Logf("%d takes, %.0f a second; first local answer %s after the kill, slowest answer %s, normal again %s after Redis was back; the machine was late by %s at worst",
+		line.total(), float64(line.total())/line.length.Seconds(), first.Round(time.Millisecond),
+		time.Duration(line.slowest.Load()).Round(time.Millisecond), (line.normal - line.back).Round(time.Millisecond), line.late.Round(time.Millisecond))
+	busy := 250*time.Millisecond + 2*line.late // for a machine that has other things to do
+	if first < 0 || first > timeout+busy {
+		t.Errorf("the first local answer came %s after the kill, want it within the time-out of %s", first, timeout)
+	}
+	if slowest := time.Duration(line.slowest.Load()); slowest > timeout+busy {
+		t.Errorf("the slowest answer took %s, want none above the time-out of %s", slowest, timeout)
+	}
+	if n := line.sum(errored, 0, line.length); n > 0 {
+		t.Errorf("%d callers got an error, the first %v", n, line.firstError.Load())
+	}
+	if n := line.sum(degraded, line.killed, line.back) + line.sum(denied, line.killed, line.back); n == 0 {
+		t.Error("no answer was degraded while Redis was away")
+	}
+	// One that began before the recovery was complete may end after it.
+	settled := line.normal + timeout + busy
+	if n := line.sum(degraded, settled, line.length) + line.sum(denied, settled, line.length) + line.sum(unknown, settled, line.length); n > 0 && line.late < timeout/2 {
+		t.Errorf("%d answers were not the store's after the recovery", n)
+	}
+	if n := line.sum(exact, settled, line.length); n == 0 {
+		t.Error("the store was not asked after the recovery")
+	}
+}
+
+// traffic is callers that take at an even pace, whatever the answers.
+type traffic struct {
+	stop    atomic.Bool
+	callers sync.WaitGroup
+}
+
+const (
+	trafficCallers   = 500                    // so many that those who wait for an answer are few
+	trafficPace      = 100 * time.Millisecond // of each
+	trafficCustomers = 400
+)
+
+func startTraffic(store sluice.Store, line *timeline) *traffic {
+	tr := &traffic{}
+	l := sluice.New(store)
+	limits := []sluice.Limit{sluice.MustParse("1000/s"), sluice.MustParse("30/s")}
+	for caller := range trafficCallers {
+		tr.callers.Go(func() {
+			var d sluice.Decision
+			time.Sleep(trafficPace * time.Duration(caller) / trafficCallers) // evenly
+			pace := time.NewTicker(trafficPace)
+			defer pace.Stop()
+			// The step is even, so that a caller has one kind of limit.
+			for n := caller; !tr.stop.Load(); n += trafficCallers + 2 {
+				customer := n % trafficCustomers
+				take := sluice.Take{Tier: "pro", Demands: []sluice.Demand{{
+					Key:   sluice.Key{Entity: fmt.Sprint("customer-", customer), Limit: "rate"},
+					Limit: limits[customer%len(limits)],
+				}}}
+				called := time.Now()
+				err := l.Decide(context.Background(), &take, &d)
+				line.note(&d, err, time.Since(called))
+				<-pace.C
+			}
+		})
+	}
+	return tr
+}
+
+func (tr *traffic) end() {
+	tr.stop.Store(true)
+	tr.callers.Wait()
+}

@@ -1,0 +1,43 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+const waiving = `
+version: 1
+limits: {tokens: {per: ip, limit: {tpm: 100/week}}}
+endpoints: {complete: {match: /complete, cost: {tpm: 10}, settle: {tpm: X-Tokens-Used}}}
+idempotency: {complete: {match: /complete}}
+headers: {send: [ietf]}
+`
+
+// TestWhatIsWaivedIsGivenBackOnce: the response has told a lower cost than was
+// taken, and is then to cost nothing.
+func TestWhatIsWaivedIsGivenBackOnce(t *testing.T) {
+	s := serve(t, gate(t, waiving).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("X-Do") {
+		case "spend":
+			httplimit.SetCost(r.Context(), "tpm", 50*sluice.Token)
+		case "waive":
+			httplimit.SetCost(r.Context(), "tpm", 2*sluice.Token)
+			httplimit.Admitted(r.Context()).Waive(0)
+		case "waive more":
+			httplimit.SetCost(r.Context(), "tpm", 30*sluice.Token)
+			httplimit.Admitted(r.Context()).Waive(sluice.Token)
+		}
+	})))
+	ask(t, s.URL, "GET", "/complete", "X-Do", "spend")
+	ask(t, s.URL, "GET", "/complete", "X-Do", "waive")
+	if r := remaining(t, s.URL, "tokens-tpm"); r != 40 { // and this one takes 10
+		t.Errorf("%d remain, want 40", r)
+	}
+	ask(t, s.URL, "GET", "/complete", "X-Do", "waive more")
+	if r := remaining(t, s.URL, "tokens-tpm"); r != 29 {
+		t.Errorf("%d remain, want 29", r)
+	}
+}

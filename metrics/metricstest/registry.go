@@ -1,0 +1,118 @@
+// Package metricstest is a node with everything that has metrics, for tests of
+// their names and of what is made of them.
+package metricstest
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/advance"
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/httplimit/abuse"
+	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/memory"
+	"github.com/sluice-go/sluice/metrics"
+	"github.com/sluice-go/sluice/policy"
+	"github.com/sluice-go/sluice/schedule"
+	schedulemetrics "github.com/sluice-go/sluice/schedule/metrics"
+	"github.com/sluice-go/sluice/sqlite"
+)
+
+// Registry is the registry of a node with a shared store in memory, failover,
+// leasing, a catalog on SQLite, a policy file, slots and replays. A take was
+// allowed and another refused, so the metrics with labels have some.
+func Registry(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	closing := func(c io.Closer) {
+		t.Cleanup(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	register := func(all ...prometheus.Collector) {
+		t.Helper()
+		for _, c := range all {
+			must(registry.Register(c))
+		}
+	}
+	register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	store, err := memory.Open(memory.Config{Log: log})
+	must(err)
+	calls := metrics.NewCalls(store)
+	guarded, err := failover.New(calls, failover.Config{Log: log})
+	must(err)
+	ahead, err := advance.New(guarded, advance.Config{Log: log})
+	must(err)
+	closing(ahead)
+	register(metrics.Memory(store), calls, metrics.Failover(guarded), metrics.Advance(ahead))
+
+	dir := t.TempDir()
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "sluice.db"))
+	must(err)
+	closing(db)
+	cat, err := catalog.Open(t.Context(), catalog.Config{Store: db.Catalog(), Log: log})
+	must(err)
+	closing(cat)
+	recorder, err := catalog.NewRecorder(catalog.RecorderConfig{Store: db.Catalog(), Log: log})
+	must(err)
+	closing(recorder)
+	register(metrics.Catalog(cat), metrics.Usage(recorder))
+
+	path := filepath.Join(dir, "policy.yaml")
+	must(os.WriteFile(path, []byte("version: 1\nsystem:\n  limit: {rpm: 1/hour}\n"), 0o600))
+	live, err := policy.Watch(t.Context(), path, policy.Options{Log: log})
+	must(err)
+	t.Cleanup(live.Close)
+	register(metrics.Policy(live))
+
+	scheduler, err := schedule.New(db.Slots(), schedule.Options{Log: log})
+	must(err)
+	keeper, err := idempotency.New(idempotency.Config{Store: db.Replays(nil), Log: log})
+	must(err)
+	closing(keeper)
+	register(schedulemetrics.New(scheduler), metrics.Replays(keeper))
+
+	refusals, err := httplimit.NewAudit(nil, 0)
+	must(err)
+	closing(refusals)
+	sanctions := metrics.NewSanctions()
+	guard, err := abuse.New(abuse.Config{Audit: sanctions.Told, Log: log})
+	must(err)
+	sanctions.Watch(guard)
+	register(metrics.Refusals(refusals), sanctions)
+
+	takes := metrics.NewTakes()
+	utilization, err := metrics.NewUtilization(catalog.Thresholds{}, log)
+	must(err)
+	register(takes, utilization)
+	for _, o := range []sluice.Observer{takes, utilization} {
+		l := sluice.New(ahead, sluice.WithObserver(o))
+		for range 2 {
+			_, err := l.Take(t.Context(), sluice.Demand{
+				Key:   sluice.Key{Entity: "alice", Resource: "mail", Limit: "rpm"},
+				Limit: sluice.MustParse("2/hour"), Critical: true, Cost: 2 * sluice.Token,
+			})
+			must(err)
+		}
+	}
+	return registry
+}

@@ -1,0 +1,199 @@
+package metrics
+
+import (
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+const (
+	nearShards = 16
+	mostNear   = 10_000 / nearShards // buckets watched, a shard
+
+	// repeat is how long the log stays quiet about a bucket that comes to the
+	// same level again.
+	repeat = time.Minute
+
+	// forget is how long a bucket that nobody asks for is taken to be as full
+	// as it was if it is not known when it is full again: nobody tells when
+	// work in flight ends, nor when a leased window does.
+	forget = time.Minute
+)
+
+type nearShard struct {
+	mu    sync.Mutex
+	byKey map[sluice.Key]*nearBucket
+	swept time.Time
+}
+
+// nearBucket is a bucket that is, or was just now, near its limit.
+type nearBucket struct {
+	level     level
+	used      float64 // percent, when it was last seen
+	seen      time.Time
+	reset     time.Time // when it is full again if nobody takes anything
+	algorithm sluice.Algorithm
+	told      [levels]time.Time // when the log had a line about it
+}
+
+// usedAt is how much is used later on, if nobody takes anything: a token
+// bucket refills evenly, a window ends.
+func (b *nearBucket) usedAt(now time.Time) float64 {
+	switch {
+	case !now.Before(b.reset):
+		return 0
+	case b.algorithm == sluice.TokenBucket:
+		return b.used * float64(b.reset.Sub(now)) / float64(max(b.reset.Sub(b.seen), 1))
+	}
+	return b.used
+}
+
+// over reports whether there is nothing left to remember about b.
+func (b *nearBucket) over(now time.Time) bool {
+	return b.level == none && now.Sub(b.told[warning]) >= repeat && now.Sub(b.told[critical]) >= repeat
+}
+
+func (u *Utilization) shard(k *sluice.Key) *nearShard {
+	return &u.near[maphash.Comparable(u.seed, *k)%nearShards]
+}
+
+// saw notes how full a bucket is, and tells if that is a level higher than
+// before.
+func (u *Utilization) saw(d *sluice.Demand, used float64, reset time.Duration, now time.Time) {
+	sh := u.shard(&d.Key)
+	sh.mu.Lock()
+	b := sh.byKey[d.Key]
+	if b == nil {
+		if used < u.levels[warning] {
+			sh.mu.Unlock()
+			return
+		}
+		if b = u.add(sh, d.Key, now); b == nil {
+			sh.mu.Unlock()
+			u.unwatched.Inc()
+			return
+		}
+	}
+	before := u.level(b.usedAt(now), b.level)
+	b.level = u.level(used, before)
+	b.used, b.seen, b.algorithm = used, now, d.Limit.Algorithm
+	if b.algorithm == sluice.Concurrency || reset <= 0 {
+		reset = forget
+	}
+	b.reset = now.Add(reset)
+	tell := false
+	for l := before + 1; l <= b.level; l++ {
+		u.crossed[l].Inc()
+		tell = now.Sub(b.told[l]) >= repeat
+		if tell {
+			b.told[l] = now
+		}
+	}
+	reached := b.level
+	if b.over(now) {
+		delete(sh.byKey, d.Key)
+		u.known.Add(-1)
+	}
+	sh.mu.Unlock()
+	if tell {
+		u.tell(d, reached, used, now)
+	}
+}
+
+// add watches one more bucket; nil if there are too many.
+func (u *Utilization) add(sh *nearShard, k sluice.Key, now time.Time) *nearBucket {
+	if sh.byKey == nil {
+		sh.byKey = map[sluice.Key]*nearBucket{}
+	}
+	if len(sh.byKey) >= mostNear {
+		if now.Sub(sh.swept) < time.Second {
+			return nil
+		}
+		u.sweep(sh, now, nil)
+		if len(sh.byKey) >= mostNear {
+			return nil
+		}
+	}
+	b := &nearBucket{}
+	sh.byKey[k] = b
+	u.known.Add(1)
+	return b
+}
+
+// sweep forgets buckets that are no longer near their limits, and counts the
+// others if count is not nil.
+func (u *Utilization) sweep(sh *nearShard, now time.Time, count *[levels]int) {
+	sh.swept = now
+	for k, b := range sh.byKey {
+		b.level = min(b.level, u.level(b.usedAt(now), b.level))
+		if b.over(now) {
+			delete(sh.byKey, k)
+			u.known.Add(-1)
+		} else if count != nil {
+			count[b.level]++
+		}
+	}
+}
+
+func (u *Utilization) countNear(add func(int, float64, ...string)) {
+	var count [levels]int
+	now := time.Now()
+	for i := range u.near {
+		sh := &u.near[i]
+		sh.mu.Lock()
+		u.sweep(sh, now, &count)
+		sh.mu.Unlock()
+	}
+	for _, l := range []level{warning, critical} {
+		add(0, float64(count[l]), l.String())
+	}
+}
+
+// tell writes a line about a bucket that has come to a level.
+func (u *Utilization) tell(d *sluice.Demand, l level, used float64, now time.Time) {
+	untold, ok := u.lines.next(now)
+	if !ok {
+		return
+	}
+	args := []any{
+		"level", l.String(), "utilization", math.Round(used*10) / 10, "entity", d.Key.Entity,
+		"resource", d.Key.Resource, "limit", d.Key.Limit, "rule", d.Limit.String(),
+	}
+	if d.Key.Namespace != "" {
+		args = append(args, "namespace", d.Key.Namespace)
+	}
+	if untold > 0 {
+		args = append(args, "untold", untold) // buckets before this one
+	}
+	u.log.Warn("bucket near its limit", args...)
+}
+
+// lines bounds how many lines a minute go to the log.
+type lines struct {
+	mu     sync.Mutex
+	since  time.Time
+	told   int
+	untold int
+}
+
+const mostLines = 60
+
+// next says whether one more line may be written, and how many were not
+// written before it.
+func (l *lines) next(now time.Time) (untold int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.since) >= time.Minute {
+		l.since, l.told = now, 0
+	}
+	if l.told >= mostLines {
+		l.untold++
+		return 0, false
+	}
+	l.told++
+	untold, l.untold = l.untold, 0
+	return untold, true
+}

@@ -1,0 +1,145 @@
+package metrics
+
+import (
+	"cmp"
+	"hash/maphash"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// Utilization watches how full buckets are, as a [sluice.Observer]: it shows
+// Prometheus how many are near their limit and how near the fullest are, and
+// writes a line to the log when one crosses a level.
+//
+// It knows what this process asked for. A bucket that only others use is in
+// their figures.
+type Utilization struct {
+	levels [levels]float64 // percent from which on; none is 0
+	log    *slog.Logger
+	lines  lines
+
+	seed  maphash.Seed
+	near  [nearShards]nearShard
+	known atomic.Int64 // buckets in near
+
+	peaks peaks
+
+	crossed   [levels]prometheus.Counter
+	unwatched prometheus.Counter
+	all       []prometheus.Collector
+}
+
+// level is how near its limit a bucket is.
+type level uint8
+
+const (
+	none level = iota
+	warning
+	critical
+
+	levels = iota
+)
+
+func (l level) String() string {
+	return string([levels]catalog.Alarm{catalog.AlarmNone, catalog.AlarmWarning, catalog.AlarmCritical}[l])
+}
+
+// slack is how many percent a bucket must fall below a level to have left it.
+// Without it, one that is taken from and refilled around a level would cross
+// it all the time.
+const slack = 10
+
+var (
+	_ sluice.Observer      = (*Utilization)(nil)
+	_ prometheus.Collector = (*Utilization)(nil)
+)
+
+// NewUtilization watches for the levels that the thresholds say; zero ones
+// are 70 and 90 %. Nil for the log means slog.Default.
+func NewUtilization(at catalog.Thresholds, log *slog.Logger) (*Utilization, error) {
+	at.Warning, at.Critical = cmp.Or(at.Warning, 70), cmp.Or(at.Critical, 90)
+	if at.Warning <= 0 || at.Warning > 100 {
+		return nil, &sluice.FieldError{Field: "utilization.warning", Value: at.Warning, Reason: "must be above 0 and at most 100 percent"}
+	}
+	if at.Critical < at.Warning || at.Critical > 100 {
+		return nil, &sluice.FieldError{Field: "utilization.critical", Value: at.Critical, Reason: "must be at least the warning, and at most 100 percent"}
+	}
+	if log == nil {
+		log = slog.Default()
+	}
+	crossed := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_utilization_crossings_total", Help: "Times that a bucket came to a level of utilization from below.",
+	}, []string{"level"})
+	u := &Utilization{
+		levels: [levels]float64{warning: at.Warning, critical: at.Critical}, log: log, seed: maphash.MakeSeed(),
+		unwatched: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_utilization_unwatched_total", Help: "Takes from buckets near their limit that were not watched, because there were too many.",
+		}),
+	}
+	for _, l := range []level{warning, critical} {
+		u.crossed[l] = crossed.WithLabelValues(l.String())
+	}
+	u.all = []prometheus.Collector{crossed, u.unwatched, collect([]figure{
+		{name: "sluice_buckets_near_limit", help: "Buckets at a level of utilization, as far as this process knows.", label: "level"},
+	}, u.countNear), collectPeaks(&u.peaks)}
+	return u, nil
+}
+
+// Describe tells the names.
+func (u *Utilization) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range u.all {
+		c.Describe(ch)
+	}
+}
+
+// Collect sends the present figures.
+func (u *Utilization) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range u.all {
+		c.Collect(ch)
+	}
+}
+
+// Decided looks at how full the buckets are now. What local quotas say is not
+// about them.
+func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ time.Duration) {
+	if err != nil || d.Source == sluice.Degraded || d.Source == sluice.Unknown || len(d.Results) < len(t.Demands) {
+		return
+	}
+	now := time.Now()
+	for i := range t.Demands {
+		demand, r := &t.Demands[i], &d.Results[i]
+		capacity := demand.Limit.Capacity()
+		if capacity <= 0 || d.Source == sluice.FromDenyCache && *r == (sluice.Result{Fits: true}) {
+			continue // the deny cache refused before this limit was asked
+		}
+		used := max(100*float64(capacity-r.Remaining)/float64(capacity), 0)
+		u.peaks.saw(demand.Key.Resource, demand.Key.Limit, used, now)
+		// Most buckets are far from their limits, and are not looked up.
+		if used >= u.levels[warning] || u.known.Load() > 0 {
+			u.saw(demand, used, r.ResetAfter, now)
+		}
+	}
+}
+
+// Consumed does nothing: it does not say how much is left.
+func (u *Utilization) Consumed(sluice.Key, sluice.Limit, sluice.Tokens) {}
+
+// level is where a utilization puts a bucket that was at another level.
+func (u *Utilization) level(used float64, before level) level {
+	for _, l := range []level{critical, warning} {
+		from := u.levels[l]
+		if before >= l {
+			from -= slack
+		}
+		if used >= from {
+			return l
+		}
+	}
+	return none
+}

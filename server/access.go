@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// Role is what a caller of the server may do. Each includes those before it.
+type Role uint8
+
+const (
+	// RoleNone may do nothing but ask for health and, with an API key, how it
+	// stands itself.
+	RoleNone Role = iota
+	// RoleRead may look.
+	RoleRead
+	// RoleTake may take, and settle leases.
+	RoleTake
+	// RoleAdmin may change what is stored.
+	RoleAdmin
+)
+
+var roleNames = [...]string{"none", "read", "take", "admin"}
+
+func (r Role) String() string { return roleNames[min(int(r), len(roleNames)-1)] }
+
+// ParseRole reads the name of a role: read, take or admin.
+func ParseRole(s string) (Role, error) {
+	for i := RoleRead; i <= RoleAdmin; i++ {
+		if roleNames[i] == s {
+			return i, nil
+		}
+	}
+	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", clip(s))
+}
+
+// Access says who may do what. The zero Access lets nobody in.
+type Access struct {
+	// Open lets everybody do everything, for a server that only this machine
+	// can reach. Pages of other sites that a browser on it shows are kept out.
+	Open bool
+
+	// Tokens are what callers may bring, in "Authorization: Bearer".
+	Tokens []Token
+
+	// Certificates is the role of callers whose certificate the listener has
+	// verified. RoleNone means that they need a token all the same.
+	Certificates Role
+}
+
+// Token is a secret that gives a role. API keys of the catalog give the
+// highest one of their scopes sluice:read, sluice:take and sluice:admin, in
+// their own namespace.
+type Token struct {
+	Name   string // for the audit log
+	Secret string
+	Role   Role
+}
+
+// scopes are what API keys need, by role.
+var scopes = [...]string{RoleRead: "sluice:read", RoleTake: "sluice:take", RoleAdmin: "sluice:admin"}
+
+// caller is who sends a request.
+type caller struct {
+	name      string
+	entity    string // whom an API key stands for
+	tier      string
+	namespace string // the only one they may use; "" for any
+	role      Role
+}
+
+// anybody is who may do everything because nobody else can get here.
+var anybody = &caller{name: "local", role: RoleAdmin}
+
+// doorman is Access made ready for questions.
+type doorman struct {
+	open         bool
+	certificates Role
+	tokens       []knownToken
+	origins      http.CrossOriginProtection
+}
+
+// knownToken has the hash of a secret: hashes have one length, so comparing
+// them tells nothing of the secret's.
+type knownToken struct {
+	sum    [sha256.Size]byte
+	caller *caller
+}
+
+func newDoorman(a Access) (*doorman, error) {
+	d := &doorman{open: a.Open, certificates: a.Certificates}
+	for _, t := range a.Tokens {
+		if len(t.Secret) < 16 || t.Role == RoleNone || t.Role > RoleAdmin || t.Name == "" {
+			return nil, &sluice.FieldError{Field: "server.access.tokens", Value: t.Name, Reason: "needs a name, a secret of at least 16 bytes and a role"}
+		}
+		d.tokens = append(d.tokens, knownToken{sha256.Sum256([]byte(t.Secret)), &caller{name: t.Name, role: t.Role}})
+	}
+	return d, nil
+}
+
+var errNoCredential = errors.New("a token is needed: Authorization: Bearer")
+
+// identify finds out who is calling.
+func (s *server) identify(r *http.Request) (*caller, error) {
+	if secret, sent := bearer(r.Header["Authorization"]); sent {
+		return s.identifySecret(r.Context(), secret)
+	}
+	switch {
+	case s.door.open:
+		return anybody, s.door.fromHere(r)
+	case s.door.certificates != RoleNone && r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
+		name := r.TLS.VerifiedChains[0][0].Subject.String()
+		return &caller{name: name[:min(len(name), maxActor)], role: s.door.certificates}, nil
+	}
+	return nil, errNoCredential
+}
+
+// maxActor is the longest name that is written down of who did something.
+const maxActor = 200
+
+func bearer(header []string) (secret string, sent bool) {
+	const scheme = "Bearer "
+	if len(header) == 0 || len(header[0]) < len(scheme) || !strings.EqualFold(header[0][:len(scheme)], scheme) {
+		return "", false
+	}
+	return strings.TrimSpace(header[0][len(scheme):]), true
+}
+
+// fromHere keeps out what a browser sends in the name of another site, also
+// of one that has pointed its own name at this address.
+func (d *doorman) fromHere(r *http.Request) error {
+	if len(r.Header["Origin"]) == 0 && len(r.Header["Sec-Fetch-Site"]) == 0 {
+		return nil
+	}
+	if err := d.origins.Check(r); err != nil {
+		return &forbiddenError{"pages of other sites may not ask this server"}
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
+		return &forbiddenError{"a browser may ask this server by its address or as localhost"}
+	}
+	return nil
+}
+
+func (s *server) identifySecret(ctx context.Context, secret string) (*caller, error) {
+	if len(s.door.tokens) > 0 {
+		sum := sha256.Sum256([]byte(secret))
+		var found *caller
+		for i := range s.door.tokens {
+			if t := &s.door.tokens[i]; subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1 {
+				found = t.caller
+			}
+		}
+		if found != nil {
+			return found, nil
+		}
+	}
+	if s.catalog == nil {
+		return nil, catalog.ErrKey
+	}
+	key, err := s.catalog.VerifyKey(ctx, secret)
+	if err != nil {
+		return nil, err
+	}
+	c := &caller{name: key.ID, entity: key.Entity, tier: key.Tier, namespace: key.Namespace}
+	for role := RoleRead; role <= RoleAdmin; role++ {
+		if key.HasScope(scopes[role]) {
+			c.role = role
+		}
+	}
+	return c, nil
+}
+
+// by is who makes a change, for the audit log.
+func by(r *http.Request, c *caller) catalog.By {
+	from, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		from = r.RemoteAddr
+	}
+	return catalog.By{Actor: c.name, From: from, Reason: r.Header.Get("Sluice-Reason")}
+}
+
+// namespaceOf is the namespace that a request is about.
+func namespaceOf(r *http.Request, c *caller) (string, error) {
+	asked := ""
+	if h := r.Header["Sluice-Namespace"]; len(h) > 0 {
+		asked = h[0]
+	}
+	switch {
+	case c.namespace != "" && asked != "" && asked != c.namespace:
+		return "", &forbiddenError{"the key belongs to another namespace"}
+	case c.namespace != "":
+		return c.namespace, nil
+	case asked == "":
+		return catalog.DefaultNamespace, nil
+	case len(asked) > 64 || strings.Contains(asked, "/"):
+		return "", fieldError("Sluice-Namespace", clip(asked), "must be the name of a namespace")
+	}
+	return asked, nil
+}
+
+// forbiddenError says what a caller may not do.
+type forbiddenError struct{ why string }
+
+func (e *forbiddenError) Error() string { return e.why }

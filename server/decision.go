@@ -1,0 +1,234 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Decisions are what the server writes most, so they are written by hand
+// rather than by reflection. The fields are, of every decision, allowed or
+// refused:
+//
+//	allowed, retryAfterMs (null for never), never, limit and entity (of the
+//	one that decided), remaining, granted, delayMs, source, repeated, lease,
+//	results
+//
+// and of each result:
+//
+//	name, entity, resource, rule, from, fits, retryAfterMs, never, cost,
+//	consumed, remaining, resetAfterMs, shadow
+//
+// Those that are mostly empty are left out where they are.
+
+// appendDecision writes d. lease is the id of the lease that it gave, if any.
+func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
+	b = append(b, `{"allowed":`...)
+	b = strconv.AppendBool(b, d.Allowed)
+	b = appendWait(b, d.RetryAfter)
+	if len(d.Results) > 0 {
+		demand, result := &d.Demands[d.Decider], &d.Results[d.Decider]
+		b = append(b, `,"limit":`...)
+		b = appendString(b, demand.Key.Limit)
+		b = append(b, `,"entity":`...)
+		b = appendString(b, demand.Key.Entity)
+		b = append(b, `,"remaining":`...)
+		b = appendTokens(b, result.Remaining)
+	}
+	b = append(b, `,"granted":`...)
+	b = appendTokens(b, d.Granted)
+	if d.Delay > 0 {
+		b = append(b, `,"delayMs":`...)
+		b = strconv.AppendInt(b, ceil(d.Delay, time.Millisecond), 10)
+	}
+	b = append(b, `,"source":`...)
+	b = appendString(b, d.Source.String())
+	if d.Repeated {
+		b = append(b, `,"repeated":true`...)
+	}
+	if lease != "" {
+		b = append(b, `,"lease":`...)
+		b = appendString(b, lease)
+	}
+	b = append(b, `,"results":[`...)
+	for i := range d.Results {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendResult(b, &d.Demands[i], &d.Results[i])
+	}
+	return append(b, "]}"...)
+}
+
+func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
+	b = append(b, `{"name":`...)
+	b = appendString(b, demand.Key.Limit)
+	b = append(b, `,"entity":`...)
+	b = appendString(b, demand.Key.Entity)
+	if demand.Key.Resource != "" {
+		b = append(b, `,"resource":`...)
+		b = appendString(b, demand.Key.Resource)
+	}
+	b = append(b, `,"rule":`...)
+	b = append(b, rules.text(&demand.Limit)...)
+	b = append(b, `,"from":`...)
+	b = appendString(b, demand.Level.String())
+	b = append(b, `,"fits":`...)
+	b = strconv.AppendBool(b, r.Fits)
+	b = appendWait(b, r.RetryAfter)
+	if demand.Cost != 0 {
+		b = append(b, `,"cost":`...)
+		b = appendTokens(b, demand.Cost)
+	}
+	b = append(b, `,"consumed":`...)
+	b = appendTokens(b, r.Consumed)
+	b = append(b, `,"remaining":`...)
+	b = appendTokens(b, r.Remaining)
+	b = append(b, `,"resetAfterMs":`...)
+	b = strconv.AppendInt(b, ceil(r.ResetAfter, time.Millisecond), 10)
+	if demand.Shadow {
+		b = append(b, `,"shadow":true`...)
+	}
+	return append(b, '}')
+}
+
+// appendWait tells "not yet" from "never", for which there is no number.
+func appendWait(b []byte, d time.Duration) []byte {
+	if d == sluice.Never {
+		return append(b, `,"retryAfterMs":null,"never":true`...)
+	}
+	b = append(b, `,"retryAfterMs":`...)
+	b = strconv.AppendInt(b, ceil(d, time.Millisecond), 10)
+	return append(b, `,"never":false`...)
+}
+
+// ceil is d in whole units, rounded up: who comes back then is not too early.
+func ceil(d, unit time.Duration) int64 {
+	n := int64(d / unit)
+	if d%unit > 0 {
+		n++
+	}
+	return n
+}
+
+// appendTokens writes what Tokens.String does.
+func appendTokens(b []byte, t sluice.Tokens) []byte {
+	if t%sluice.Token == 0 {
+		return strconv.AppendInt(b, int64(t/sluice.Token), 10)
+	}
+	return append(b, t.String()...)
+}
+
+// appendString writes a JSON string.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, _ := json.Marshal(s) //nolint:errcheck // strings can always be written
+			return append(b, text...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// rules remembers how limits are written, of which there are few.
+var rules = ruleTexts{texts: map[sluice.Limit]string{}}
+
+type ruleTexts struct {
+	sync.RWMutex
+	texts map[sluice.Limit]string
+}
+
+// maxRules bounds what is remembered: callers can bring limits of their own.
+const maxRules = 4096
+
+func (r *ruleTexts) text(l *sluice.Limit) string {
+	r.RLock()
+	text, ok := r.texts[*l]
+	r.RUnlock()
+	if ok {
+		return text
+	}
+	text = string(appendString(nil, l.String()))
+	r.Lock()
+	defer r.Unlock()
+	if len(r.texts) >= maxRules {
+		clear(r.texts)
+	}
+	r.texts[*l] = text
+	return text
+}
+
+// jsonType is shared by the headers of all decisions.
+var jsonType = []string{"application/json"}
+
+// writeDecision answers a take: 200 or 429, with what is left in the headers.
+func writeDecision(w http.ResponseWriter, scratch []byte, d *sluice.Decision, allowed int, lease string) []byte {
+	scratch = rateLimit(w.Header(), scratch, d)
+	status := allowed
+	if !d.Allowed {
+		status = http.StatusTooManyRequests
+		if d.RetryAfter != sluice.Never {
+			w.Header().Set("Retry-After", strconv.FormatInt(max(ceil(d.RetryAfter, time.Second), 1), 10))
+		}
+	}
+	scratch = append(appendDecision(scratch[:0], d, lease), '\n')
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	w.Write(scratch) //nolint:errcheck // the client is gone
+	return scratch
+}
+
+// writeSettled answers with a decision that is not about a take.
+func writeSettled(w http.ResponseWriter, d *sluice.Decision, lease string) {
+	writeJSON(w, http.StatusOK, "application/json", json.RawMessage(appendDecision(nil, d, lease)))
+}
+
+// rateLimit tells what is left of the limit that decided, as the IETF's draft
+// has it: RateLimit: "rpm";r=99;t=1 and RateLimit-Policy: "rpm";q=100;w=60.
+func rateLimit(h http.Header, b []byte, d *sluice.Decision) []byte {
+	if len(d.Results) == 0 {
+		return b
+	}
+	demand, result := &d.Demands[d.Decider], &d.Results[d.Decider]
+	b = appendItem(b[:0], demand.Key.Limit)
+	name := len(b)
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, result.Remaining.Whole(), 10)
+	b = append(b, ";t="...)
+	b = strconv.AppendInt(b, ceil(result.ResetAfter, time.Second), 10)
+	first := len(b)
+	b = append(b, b[:name]...)
+	b = append(b, ";q="...)
+	b = strconv.AppendInt(b, demand.Limit.Capacity().Whole(), 10)
+	if seconds := int64(demand.Limit.Period / time.Second); seconds > 0 {
+		b = append(b, ";w="...)
+		b = strconv.AppendInt(b, seconds, 10)
+	}
+	text := string(b)
+	values := []string{text[:first], text[first:]}
+	h["Ratelimit"] = values[:1:1]
+	h["Ratelimit-Policy"] = values[1:]
+	return b
+}
+
+// appendItem writes a structured field's string; what it cannot hold is left
+// out.
+func appendItem(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, c := range []byte(s) {
+		if c == '"' || c == '\\' {
+			b = append(b, '\\')
+		}
+		if c >= ' ' && c < 0x7f {
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// plan fills in the take that a request asks for. The demands and costs are
+// appended to what is given, and the demands answered.
+func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.Take, demands []sluice.Demand, costs []sluice.LimitCost) ([]sluice.Demand, error) {
+	if err := q.check(); err != nil {
+		return demands, err
+	}
+	priority, err := readPriority(q.Priority)
+	if err != nil {
+		return demands, err
+	}
+	if costs, err = readCosts(costs, q.Cost); err != nil {
+		return demands, err
+	}
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return demands, err
+	}
+	id, err := scopedID(namespace, q.ID)
+	if err != nil {
+		return demands, err
+	}
+	if q.Tier == "" && c.entity == q.Entity {
+		q.Tier = c.tier // who takes for themselves has the tier of their key
+	}
+	*take = sluice.Take{ID: id, Peek: q.Peek, UpTo: q.UpTo, Priority: priority, Tier: q.Tier, Keep: time.Duration(q.Keep)}
+	demands, err = s.demands(r, namespace, take, q, demands, costs)
+	take.Demands = demands
+	return demands, err
+}
+
+func (q *takeRequest) check() error {
+	if q.Entity == "" {
+		return fieldError("entity", `""`, "must say who is taking")
+	}
+	if len(q.Entity)|len(q.Resource)|len(q.Tier) > sluice.MaxKeyPart {
+		for _, part := range [...]struct{ field, value string }{
+			{"entity", q.Entity}, {"resource", q.Resource}, {"tier", q.Tier},
+		} {
+			if len(part.value) > sluice.MaxKeyPart {
+				return fieldError(part.field, clip(part.value), "must be at most 255 bytes long")
+			}
+		}
+	}
+	if q.Wait < 0 || time.Duration(q.Wait) > maxWait {
+		return fieldError("wait", time.Duration(q.Wait), "must be at most "+maxWait.String())
+	}
+	if q.Wait != 0 && q.Peek {
+		return fieldError("peek", true, "a peek cannot wait")
+	}
+	if q.Keep < 0 || time.Duration(q.Keep) > sluice.MaxLease {
+		return fieldError("keep", time.Duration(q.Keep), "must be at most "+sluice.MaxLease.String())
+	}
+	return nil
+}
+
+// scopedID is the id under which a store keeps a take or a lease. It names the
+// namespace, so that nobody gets an answer or a lease of another one.
+func scopedID(namespace, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	if most := sluice.MaxID - 1 - len(namespace); len(id) > most {
+		return "", fieldError("id", clip(id), fmt.Sprintf("must be at most %d bytes long", most))
+	}
+	return namespace + "/" + id, nil
+}
+
+// demands finds the limits that apply.
+func (s *server) demands(r *http.Request, namespace string, take *sluice.Take, q *takeRequest, demands []sluice.Demand, costs []sluice.LimitCost) ([]sluice.Demand, error) {
+	own, err := readLimits(q.Limits)
+	if err != nil {
+		return demands, err
+	}
+	subject := catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier}
+	var resolution *catalog.Resolution
+	if s.catalog == nil {
+		resolution = &catalog.Resolution{Subject: subject}
+	} else {
+		if resolution, err = s.catalog.Resolve(r.Context(), subject); err != nil {
+			return demands, err
+		}
+		take.Tier = resolution.Tier
+	}
+	switch {
+	case own != nil:
+		demands = resolution.DemandsWith(demands, own, costs...)
+	case len(resolution.Applied) > 0:
+		demands = resolution.Demands(demands, costs...)
+	default:
+		demands = resolution.DemandsWith(demands, s.limits, costs...)
+		for i := range demands {
+			demands[i].Level = sluice.LevelDefault
+		}
+	}
+	if len(demands) == 0 {
+		return demands, &unlimitedError{q.Entity, q.Resource}
+	}
+	if len(demands) > sluice.MaxDemands {
+		return demands, fieldError("limits", len(demands), fmt.Sprintf("must be at most %d together with those of parents", sluice.MaxDemands))
+	}
+	for _, c := range costs {
+		if c.Limit != "" && !slices.ContainsFunc(demands, func(d sluice.Demand) bool { return d.Key.Limit == c.Limit }) {
+			return demands, fieldError("cost."+clip(c.Limit), c.Cost, "no such limit applies")
+		}
+	}
+	return demands, nil
+}
+
+// unlimitedError says that nothing limits what was asked for.
+type unlimitedError struct{ entity, resource string }
+
+func (e *unlimitedError) Error() string {
+	return fmt.Sprintf("no limit applies to %q on %q: store one, or send limits", clip(e.entity), clip(e.resource))
+}
+
+func readPriority(s string) (sluice.Priority, error) {
+	switch s {
+	case "", "normal":
+		return sluice.Normal, nil
+	case "interactive":
+		return sluice.Interactive, nil
+	case "batch":
+		return sluice.Batch, nil
+	}
+	return 0, fieldError("priority", clip(s), "must be interactive, normal or batch")
+}
+
+// readCosts reads an amount of tokens, or one for each limit by its name. No
+// cost means one token; an explicit 0 is more likely a mistake than a wish to
+// pay one.
+func readCosts(costs []sluice.LimitCost, raw json.RawMessage) ([]sluice.LimitCost, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return costs, nil
+	}
+	if raw[0] != '{' {
+		cost, err := readCost("cost", raw)
+		return append(costs, sluice.LimitCost{Cost: cost}), err
+	}
+	var each map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &each); err != nil {
+		return nil, fieldError("cost", clip(string(raw)), err.Error())
+	}
+	if len(each) > sluice.MaxDemands {
+		return nil, fieldError("cost", len(each), fmt.Sprintf("must be of at most %d limits", sluice.MaxDemands))
+	}
+	for _, name := range slices.Sorted(maps.Keys(each)) {
+		if name == "" {
+			return nil, fieldError("cost.", clip(string(each[name])), "must name a limit; one number is for all of them")
+		}
+		cost, err := readCost("cost."+clip(name), each[name])
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, sluice.LimitCost{Limit: name, Cost: cost})
+	}
+	return costs, nil
+}
+
+func readCost(field string, raw json.RawMessage) (sluice.Tokens, error) {
+	if len(raw) == 1 && raw[0] >= '1' && raw[0] <= '9' { // nearly always
+		return sluice.Tokens(raw[0]-'0') * sluice.Token, nil
+	}
+	var cost sluice.Tokens
+	if err := cost.UnmarshalJSON(raw); err != nil {
+		return 0, fieldError(field, clip(string(raw)), err.Error())
+	}
+	if cost <= 0 {
+		return 0, fieldError(field, cost, "must be above 0; leave it out for one token")
+	}
+	return cost, nil
+}
+
+// sortedCosts are costs in order of their limits.
+func sortedCosts(each map[string]sluice.Tokens) []sluice.LimitCost {
+	var costs []sluice.LimitCost
+	for _, name := range slices.Sorted(maps.Keys(each)) {
+		costs = append(costs, sluice.LimitCost{Limit: name, Cost: each[name]})
+	}
+	return costs
+}
+
+// readLimits reads the limits that a take brings; nil if it brings none.
+func readLimits(limits map[string]string) (catalog.Limits, error) {
+	if limits == nil {
+		return nil, nil
+	}
+	if len(limits) == 0 || len(limits) > sluice.MaxDemands {
+		return nil, fieldError("limits", len(limits), fmt.Sprintf("must be 1 to %d; leave them out for those that are stored", sluice.MaxDemands))
+	}
+	named := catalog.Limits{}
+	for name, text := range limits {
+		field := "limits." + clip(name)
+		if name == "" || len(name) > sluice.MaxKeyPart {
+			return nil, fieldError(field, clip(text), "a limit needs a name of 1 to 255 bytes")
+		}
+		limit, err := sluice.Parse(text)
+		if err != nil {
+			return nil, fieldError(field, clip(text), err.Error())
+		}
+		named[name] = catalog.Setting{Limit: limit}
+	}
+	return named, nil
+}

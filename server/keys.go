@@ -1,0 +1,157 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluice-go/sluice/catalog"
+)
+
+var keyRoutes = []route{
+	{"GET /v1/keys", RoleAdmin, about(listKeys)},
+	{"POST /v1/keys", RoleAdmin, about(createKey)},
+	{"GET /v1/keys/{id}", RoleAdmin, about(getKey)},
+	{"PATCH /v1/keys/{id}", RoleAdmin, about(changeKey)},
+	{"DELETE /v1/keys/{id}", RoleAdmin, about(deleteKey)},
+	{"POST /v1/keys/{id}/revoke", RoleAdmin, about(revokeKey)},
+	{"POST /v1/keys/{id}/rotate", RoleAdmin, about(rotateKey)},
+}
+
+func listKeys(q *stored, w http.ResponseWriter) error {
+	most, err := q.max()
+	if err != nil {
+		return err
+	}
+	page, err := q.catalog.Keys(q.Context(), q.namespace, q.query.Get("entity"), q.query.Get("cursor"), most)
+	page.Keys = orEmpty(page.Keys)
+	return list(w, page, err)
+}
+
+// keyBody is what callers say about a key.
+type keyBody struct {
+	Entity  string    `json:"entity"`
+	Name    string    `json:"name"`
+	Tier    string    `json:"tier"`
+	Scopes  []string  `json:"scopes"`
+	Expires time.Time `json:"expires"`
+}
+
+// newKey is the only answer that has the key in clear.
+type newKey struct {
+	catalog.Key
+	Secret string `json:"secret"`
+}
+
+func createKey(q *stored, w http.ResponseWriter) error {
+	b, err := read[keyBody](q.Request)
+	if err != nil {
+		return err
+	}
+	k, clear, err := q.edit().CreateKey(q.Context(), catalog.Key{
+		Entity: b.Entity, Name: b.Name, Tier: b.Tier, Scopes: b.Scopes, Expires: b.Expires,
+	})
+	if err != nil {
+		return q.refers(err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return show(w, http.StatusCreated, newKey{k, clear}, k.Version)
+}
+
+func getKey(q *stored, w http.ResponseWriter) error {
+	k, err := q.catalog.Key(q.Context(), q.namespace, q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, k, k.Version)
+}
+
+// key is the one of the path, if it has the version that If-Match asks for.
+func (q *stored) key() (catalog.Key, error) {
+	version, err := q.version()
+	if err != nil {
+		return catalog.Key{}, err
+	}
+	k, err := q.catalog.Key(q.Context(), q.namespace, q.PathValue("id"))
+	if err == nil && version != 0 && k.Version != version {
+		err = fmt.Errorf("key %s has version %d: %w", k.ID, k.Version, catalog.ErrConflict)
+	}
+	return k, err
+}
+
+// changeKey sets the name, tier, scopes and expiry of a key; what the body
+// leaves out stays.
+func changeKey(q *stored, w http.ResponseWriter) error {
+	b, err := read[struct {
+		Name    *string    `json:"name"`
+		Tier    *string    `json:"tier"`
+		Scopes  *[]string  `json:"scopes"`
+		Expires *time.Time `json:"expires"`
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	k, err := q.key()
+	if err != nil {
+		return err
+	}
+	if b.Name != nil {
+		k.Name = *b.Name
+	}
+	if b.Tier != nil {
+		k.Tier = *b.Tier
+	}
+	if b.Scopes != nil {
+		k.Scopes = *b.Scopes
+	}
+	if b.Expires != nil {
+		k.Expires = *b.Expires
+	}
+	if k, err = q.edit().UpdateKey(q.Context(), k); err != nil {
+		return q.refers(err)
+	}
+	return show(w, http.StatusOK, k, k.Version)
+}
+
+func deleteKey(q *stored, w http.ResponseWriter) error {
+	k, err := q.key()
+	if err != nil {
+		return err
+	}
+	return done(w, q.edit().DeleteKey(q.Context(), k.ID))
+}
+
+func revokeKey(q *stored, w http.ResponseWriter) error {
+	k, err := q.key()
+	if err != nil {
+		return err
+	}
+	if k, err = q.edit().RevokeKey(q.Context(), k.ID); err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, k, k.Version)
+}
+
+// rotateKey makes a new key in place of an old one, which works on for a while.
+func rotateKey(q *stored, w http.ResponseWriter) error {
+	b, err := readOptional[struct {
+		Grace duration `json:"grace"`
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	old, err := q.key()
+	if err != nil {
+		return err
+	}
+	k, clear, err := q.edit().RotateKey(q.Context(), old.ID, time.Duration(b.Grace))
+	if errors.Is(err, catalog.ErrKey) {
+		return fmt.Errorf("key %s: %w", old.ID, errKeyUnusable)
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return show(w, http.StatusCreated, newKey{k, clear}, k.Version)
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+var leaseRoutes = []route{
+	{"POST /v1/leases", RoleTake, (*server).acquire},
+	{"PATCH /v1/leases/{id}", RoleTake, (*server).change},
+	{"POST /v1/leases/{id}/commit", RoleTake, (*server).commit},
+	{"DELETE /v1/leases/{id}", RoleTake, (*server).release},
+}
+
+// acquire takes and gives a lease: 201 or 429. A repetition with the same
+// Request-Id gets the same lease.
+func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := read[takeRequest](r)
+	if err != nil {
+		return err
+	}
+	if q.ID == "" {
+		q.ID = r.Header.Get("Request-Id")
+	}
+	if q.ID == "" {
+		q.ID = rand.Text()
+	}
+	if q.Peek {
+		return fieldError("peek", true, "a peek has no lease: POST /v1/take")
+	}
+	var take sluice.Take
+	if _, err := s.plan(r, c, q, &take, nil, nil); err != nil {
+		return err
+	}
+	take.Lease = true
+	var d sluice.Decision
+	if q.Wait == 0 {
+		err = s.limiter.Decide(r.Context(), &take, &d)
+	} else {
+		err = s.wait(w, r, &take, &d, time.Duration(q.Wait))
+	}
+	if err != nil {
+		return err
+	}
+	lease := ""
+	if d.Allowed {
+		lease = q.ID
+		w.Header().Set("Location", "/v1/leases/"+url.PathEscape(lease))
+	}
+	writeDecision(w, nil, &d, http.StatusCreated, lease)
+	return nil
+}
+
+// settlement is what a lease is changed to.
+type settlement struct {
+	Costs map[string]sluice.Tokens `json:"costs"`
+	Keep  duration                 `json:"keep"`
+}
+
+// change adjusts a lease to its real costs, or lets it live longer, or both.
+func (s *server) change(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := read[settlement](r)
+	if err != nil {
+		return err
+	}
+	if len(q.Costs) == 0 && q.Keep == 0 {
+		return fieldError("costs", "{}", "must name what the lease costs, or keep for how long it lives")
+	}
+	to := sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Adjust}
+	if q.Keep != 0 {
+		to.Action, to.Keep = sluice.Renew, time.Duration(q.Keep)
+	}
+	return s.settle(w, r, c, to)
+}
+
+// commit ends a lease; its tokens stay spent.
+func (s *server) commit(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := readOptional[settlement](r)
+	if err != nil {
+		return err
+	}
+	if q.Keep != 0 {
+		return fieldError("keep", time.Duration(q.Keep), "a lease that is committed ends")
+	}
+	return s.settle(w, r, c, sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Commit})
+}
+
+// release ends a lease as if it had never been.
+func (s *server) release(w http.ResponseWriter, r *http.Request, c *caller) error {
+	return s.settle(w, r, c, sluice.Settlement{Action: sluice.Release})
+}
+
+func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sluice.Settlement) error {
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return err
+	}
+	id := r.PathValue("id")
+	if to.ID, err = scopedID(namespace, id); err != nil {
+		return err
+	}
+	d, err := s.limiter.Settle(r.Context(), to)
+	if errors.Is(err, sluice.ErrLeaseClosed) {
+		return fmt.Errorf("lease %q: %w", clip(id), sluice.ErrLeaseClosed)
+	}
+	if err != nil {
+		return err
+	}
+	writeSettled(w, &d, id)
+	return nil
+}

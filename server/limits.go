@@ -1,0 +1,192 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+var limitRoutes = []route{
+	{"GET /v1/limits", RoleRead, about(listLimits)},
+	{"GET /v1/limits/system", RoleRead, about(getLimits)},
+	{"PUT /v1/limits/system", RoleAdmin, about(putLimits)},
+	{"DELETE /v1/limits/system", RoleAdmin, about(deleteLimits)},
+	{"GET /v1/limits/resources/{resource}", RoleRead, about(getLimits)},
+	{"PUT /v1/limits/resources/{resource}", RoleAdmin, about(putLimits)},
+	{"DELETE /v1/limits/resources/{resource}", RoleAdmin, about(deleteLimits)},
+	{"GET /v1/limits/tiers/{tier}", RoleRead, about(getLimits)},
+	{"PUT /v1/limits/tiers/{tier}", RoleAdmin, about(putLimits)},
+	{"DELETE /v1/limits/tiers/{tier}", RoleAdmin, about(deleteLimits)},
+	{"GET /v1/limits/tiers/{tier}/{resource}", RoleRead, about(getLimits)},
+	{"PUT /v1/limits/tiers/{tier}/{resource}", RoleAdmin, about(putLimits)},
+	{"DELETE /v1/limits/tiers/{tier}/{resource}", RoleAdmin, about(deleteLimits)},
+	{"GET /v1/limits/entities/{entity}", RoleRead, about(getLimits)},
+	{"PUT /v1/limits/entities/{entity}", RoleAdmin, about(putLimits)},
+	{"DELETE /v1/limits/entities/{entity}", RoleAdmin, about(deleteLimits)},
+	{"GET /v1/limits/entities/{entity}/{resource}", RoleRead, about(getLimits)},
+	{"PUT /v1/limits/entities/{entity}/{resource}", RoleAdmin, about(putLimits)},
+	{"DELETE /v1/limits/entities/{entity}/{resource}", RoleAdmin, about(deleteLimits)},
+
+	{"GET /v1/overrides", RoleRead, about(listOverrides)},
+	{"PUT /v1/overrides/{entity}/{limit}", RoleAdmin, about(putOverride)},
+	{"DELETE /v1/overrides/{entity}/{limit}", RoleAdmin, about(deleteOverride)},
+}
+
+// levels are where limits can be listed.
+var levels = map[string]sluice.Level{
+	"": sluice.LevelEntity, "entity": sluice.LevelEntity, "tier": sluice.LevelTier,
+	"resource": sluice.LevelResource, "system": sluice.LevelSystem,
+}
+
+func listLimits(q *stored, w http.ResponseWriter) error {
+	most, err := q.max()
+	if err != nil {
+		return err
+	}
+	level, ok := levels[q.query.Get("level")]
+	if !ok {
+		return fieldError("level", clip(q.query.Get("level")), "must be entity, tier, resource or system")
+	}
+	page, err := q.catalog.ListLimits(q.Context(), q.namespace, catalog.LimitsQuery{
+		Level: level, Entity: q.query.Get("entity"), Tier: q.query.Get("tier"), Resource: q.query.Get("resource"),
+		Cursor: q.query.Get("cursor"), Max: most,
+	})
+	page.Limits = orEmpty(page.Limits)
+	return list(w, page, err)
+}
+
+// scope is what the path of a request names.
+func (q *stored) scope() catalog.Scope {
+	return catalog.Scope{Entity: q.PathValue("entity"), Tier: q.PathValue("tier"), Resource: q.PathValue("resource")}
+}
+
+func getLimits(q *stored, w http.ResponseWriter) error {
+	l, err := q.catalog.Limits(q.Context(), q.namespace, q.scope())
+	if err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, l, l.Version)
+}
+
+// settingBody is one limit with how it is applied.
+type settingBody struct {
+	Limit         string `json:"limit"`
+	OnUnavailable string `json:"on_unavailable"`
+	Critical      bool   `json:"critical"`
+	Shadow        bool   `json:"shadow"`
+}
+
+func (b *settingBody) setting(field string) (catalog.Setting, error) {
+	limit, err := sluice.Parse(b.Limit)
+	if err != nil {
+		return catalog.Setting{}, fieldError(field+"limit", clip(b.Limit), err.Error())
+	}
+	when, err := catalog.ParseOnUnavailable(b.OnUnavailable)
+	if err != nil {
+		return catalog.Setting{}, fieldError(field+"on_unavailable", clip(b.OnUnavailable), "must be allow, deny or degrade")
+	}
+	return catalog.Setting{Limit: limit, OnUnavailable: when, Critical: b.Critical, Shadow: b.Shadow}, nil
+}
+
+// namedSetting is a setting, or the text of its limit alone.
+type namedSetting struct{ settingBody }
+
+func (n *namedSetting) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &n.Limit)
+	}
+	return decode(bytes.NewReader(b), &n.settingBody)
+}
+
+// putLimits stores all limits of a place.
+func putLimits(q *stored, w http.ResponseWriter) error {
+	body, err := read[struct {
+		Limits map[string]namedSetting `json:"limits"`
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	version, err := q.version()
+	if err != nil {
+		return err
+	}
+	limits := catalog.Limits{}
+	for name, b := range body.Limits {
+		if limits[name], err = b.setting("limits." + clip(name) + "."); err != nil {
+			return err
+		}
+	}
+	l, err := q.edit().SetLimits(q.Context(), q.scope(), limits, version)
+	if err != nil {
+		return q.refers(err)
+	}
+	return show(w, http.StatusOK, l, l.Version)
+}
+
+func deleteLimits(q *stored, w http.ResponseWriter) error {
+	version, err := q.version()
+	if err != nil {
+		return err
+	}
+	return done(w, q.edit().RemoveLimits(q.Context(), q.scope(), version))
+}
+
+func listOverrides(q *stored, w http.ResponseWriter) error {
+	most, err := q.max()
+	if err != nil {
+		return err
+	}
+	page, err := q.catalog.Overrides(q.Context(), q.namespace, q.query.Get("entity"), q.query.Get("cursor"), most)
+	page.Overrides = orEmpty(page.Overrides)
+	return list(w, page, err)
+}
+
+// putOverride sets another number for one limit of one entity, for a while.
+func putOverride(q *stored, w http.ResponseWriter) error {
+	body, err := read[struct {
+		settingBody
+		Resource string    `json:"resource"`
+		Until    time.Time `json:"until"`
+		For      duration  `json:"for"`
+		Reason   string    `json:"reason"`
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	setting, err := body.setting("")
+	if err != nil {
+		return err
+	}
+	until := body.Until
+	if body.For > 0 {
+		if !until.IsZero() {
+			return fieldError("for", time.Duration(body.For), "comes in place of until")
+		}
+		until = time.Now().Add(time.Duration(body.For))
+	}
+	if err := q.noVersion(); err != nil {
+		return err
+	}
+	who := by(q.Request, q.caller)
+	if body.Reason != "" {
+		who.Reason = body.Reason
+	}
+	o, err := q.catalog.Edit(q.namespace, who).SetOverride(q.Context(), catalog.Override{
+		Entity: q.PathValue("entity"), Limit: q.PathValue("limit"), Resource: body.Resource, Setting: setting, Until: until,
+	})
+	if err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, o, o.Version)
+}
+
+func deleteOverride(q *stored, w http.ResponseWriter) error {
+	if err := q.noVersion(); err != nil {
+		return err
+	}
+	return done(w, q.edit().RemoveOverride(q.Context(), q.PathValue("entity"), q.PathValue("limit"), q.query.Get("resource")))
+}

@@ -1,0 +1,270 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+var lookRoutes = []route{
+	{"GET /v1/status/{entity}/{resource}", RoleRead, (*server).status},
+	{"GET /v1/status/{entity}", RoleRead, (*server).status},
+	{"GET /v1/buckets", RoleRead, (*server).buckets},
+	{"GET /v1/me", RoleNone, (*server).me},
+	{"POST /v1/explain", RoleRead, (*server).explain},
+}
+
+// statusAnswer is how somebody stands with the limits that apply to them.
+type statusAnswer struct {
+	Entity   string        `json:"entity"`
+	Resource string        `json:"resource"` // "" if it is about all that are in use
+	Tier     string        `json:"tier,omitempty"`
+	Alarm    catalog.Alarm `json:"alarm"` // the worst of all limits
+	Limits   []limitStatus `json:"limits"`
+}
+
+type limitStatus struct {
+	Entity       string        `json:"entity"`
+	Resource     string        `json:"resource"`
+	Limit        string        `json:"limit"`
+	Rule         sluice.Limit  `json:"rule"`
+	From         string        `json:"from"`
+	Capacity     sluice.Tokens `json:"capacity"`
+	Remaining    sluice.Tokens `json:"remaining"`
+	Utilization  float64       `json:"utilization"` // percent
+	ResetAfterMs int64         `json:"resetAfterMs"`
+	Alarm        catalog.Alarm `json:"alarm"`
+	Upgrade      bool          `json:"upgrade"`
+	Recent       *recent       `json:"recent,omitempty"` // as this node has seen it
+}
+
+// recent is what was asked of a bucket.
+type recent struct {
+	Allowed int64     `json:"allowed"` // in the last minute
+	Limited int64     `json:"limited"`
+	Failed  int64     `json:"failed"`
+	Total   int64     `json:"total"`
+	Last    time.Time `json:"last,omitzero"`
+}
+
+func (s *server) recent(k sluice.Key) *recent {
+	if s.activity == nil {
+		return nil
+	}
+	seen := s.activity.Of(k)
+	return &recent{seen.Allowed, seen.Limited, seen.Failed, seen.Total, seen.Last}
+}
+
+// status is how an entity stands: on a resource, or on all that it uses.
+func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error {
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return err
+	}
+	return s.standing(w, r, catalog.Subject{
+		Namespace: namespace, Entity: r.PathValue("entity"), Resource: r.PathValue("resource"), Tier: r.URL.Query().Get("tier"),
+	})
+}
+
+// me is the caller's own standing, by their API key.
+func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
+	if c.entity == "" {
+		return &forbiddenError{"only the holder of an API key has a standing of their own"}
+	}
+	return s.standing(w, r, catalog.Subject{
+		Namespace: c.namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
+	})
+}
+
+func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Subject) error {
+	if s.catalog == nil {
+		return errNoCatalog
+	}
+	resources := []string{who.Resource}
+	if who.Resource == "" {
+		var err error
+		if resources, err = s.used(r, who); err != nil {
+			return err
+		}
+	}
+	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Alarm: catalog.AlarmNone, Limits: []limitStatus{}}
+	for _, resource := range resources {
+		who.Resource = resource
+		resolution, err := s.catalog.Resolve(r.Context(), who)
+		if err != nil {
+			return err
+		}
+		figures, err := resolution.Panel(r.Context(), s.limiter, catalog.Thresholds{})
+		if err != nil {
+			return err
+		}
+		answer.Tier = resolution.Tier
+		for _, f := range figures {
+			if f.Alarm == catalog.AlarmCritical || answer.Alarm == catalog.AlarmNone {
+				answer.Alarm = f.Alarm
+			}
+			answer.Limits = append(answer.Limits, limitStatus{
+				Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Numbers, From: f.Level, Capacity: f.Capacity,
+				Remaining: f.Remaining, Utilization: f.Utilization, ResetAfterMs: ceil(f.ResetAfter, time.Millisecond),
+				Alarm: f.Alarm, Upgrade: f.Upgrade,
+				Recent: s.recent(sluice.Key{Namespace: who.Namespace, Entity: f.Entity, Resource: f.Resource, Limit: f.Limit}),
+			})
+		}
+	}
+	writeJSON(w, http.StatusOK, "application/json", answer)
+	return nil
+}
+
+// maxUsed is how many resources the standing of an entity tells of.
+const maxUsed = 50
+
+// used are the resources that an entity uses now, in order; one without a
+// name if there are none.
+func (s *server) used(r *http.Request, who catalog.Subject) ([]string, error) {
+	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: who.Namespace, Entity: who.Entity, Max: 1000})
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return nil, err
+	}
+	var names []string
+	for i := range page.Buckets {
+		names = append(names, page.Buckets[i].Key.Resource)
+	}
+	if len(names) == 0 {
+		return []string{""}, nil
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxUsed)], nil
+}
+
+// bucketAnswer is a bucket that is not full.
+type bucketAnswer struct {
+	Entity       string        `json:"entity"`
+	Resource     string        `json:"resource"`
+	Limit        string        `json:"limit"`
+	Rule         sluice.Limit  `json:"rule"`
+	Remaining    sluice.Tokens `json:"remaining"`
+	Held         sluice.Tokens `json:"held"`
+	Consumed     sluice.Tokens `json:"consumed"`
+	Utilization  float64       `json:"utilization"` // percent
+	Alarm        catalog.Alarm `json:"alarm"`
+	ResetAfterMs int64         `json:"resetAfterMs"`
+	LastTaken    time.Time     `json:"lastTaken,omitzero"`
+	Recent       *recent       `json:"recent,omitempty"`
+}
+
+// buckets lists those in use: of an entity, of a resource, or all.
+func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) error {
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	most, err := readMax(query.Get("max"))
+	if err != nil {
+		return err
+	}
+	page, err := s.limiter.List(r.Context(), sluice.Query{
+		Namespace: namespace, Entity: query.Get("entity"), Resource: query.Get("resource"),
+		Cursor: query.Get("cursor"), Max: most,
+	})
+	if err != nil {
+		return err
+	}
+	all := make([]bucketAnswer, len(page.Buckets))
+	for i := range page.Buckets {
+		b := &page.Buckets[i]
+		used := b.Utilization()
+		all[i] = bucketAnswer{
+			Entity: b.Key.Entity, Resource: b.Key.Resource, Limit: b.Key.Limit, Rule: b.Limit,
+			Remaining: b.Remaining, Held: b.Held, Consumed: b.Consumed, Utilization: used,
+			Alarm: catalog.Thresholds{}.Alarm(used), ResetAfterMs: ceil(b.Reset, time.Millisecond), LastTaken: b.LastTaken,
+			Recent: s.recent(b.Key),
+		}
+	}
+	writeJSON(w, http.StatusOK, "application/json", map[string]any{"buckets": all, "next": page.Next})
+	return nil
+}
+
+// readMax reads how long a page may be.
+func readMax(s string) (int, error) {
+	if s == "" {
+		return 100, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > 1000 {
+		return 0, fieldError("max", clip(s), "must be 1 to 1000")
+	}
+	return n, nil
+}
+
+// explanation is which limits apply to a take, from where, and what it would
+// be answered.
+type explanation struct {
+	Text     string          `json:"text"` // for people
+	Tier     string          `json:"tier,omitempty"`
+	Known    bool            `json:"known"` // the entity is stored
+	Applied  []appliedLimit  `json:"applied"`
+	Warnings []string        `json:"warnings,omitempty"`
+	Decision json.RawMessage `json:"decision,omitempty"` // not there if no limit applies
+}
+
+type appliedLimit struct {
+	Entity string       `json:"entity"`
+	Limit  string       `json:"limit"`
+	Rule   sluice.Limit `json:"rule"`
+	From   string       `json:"from"` // the level
+	Kept   catalog.From `json:"kept"` // where
+	Until  time.Time    `json:"until,omitzero"`
+	Reason string       `json:"reason,omitempty"`
+}
+
+// explain tells which limits apply to a take, from where, and what it would
+// be answered. It consumes nothing.
+func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := read[takeRequest](r)
+	if err != nil {
+		return err
+	}
+	if s.catalog == nil {
+		return errNoCatalog
+	}
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return err
+	}
+	q.Peek, q.Wait, q.Keep, q.ID = true, 0, 0, ""
+	var take sluice.Take
+	_, err = s.plan(r, c, q, &take, nil, nil)
+	if err != nil && !isUnlimited(err) {
+		return err
+	}
+	resolution, err := s.catalog.Resolve(r.Context(), catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier})
+	if err != nil {
+		return err
+	}
+	answer := explanation{Text: resolution.Explain(), Tier: resolution.Tier, Known: resolution.Known, Applied: []appliedLimit{}}
+	for _, a := range resolution.Applied {
+		answer.Applied = append(answer.Applied, appliedLimit{
+			Entity: a.Entity, Limit: a.Limit, Rule: a.Setting.Limit, From: a.Level.String(), Kept: a.From, Until: a.Until, Reason: a.Reason,
+		})
+	}
+	for _, h := range resolution.Hidden {
+		answer.Warnings = append(answer.Warnings, h.String())
+	}
+	if len(take.Demands) > 0 {
+		var d sluice.Decision
+		if err := s.limiter.Decide(r.Context(), &take, &d); err != nil {
+			return err
+		}
+		answer.Decision = appendDecision(nil, &d, "")
+	}
+	writeJSON(w, http.StatusOK, "application/json", answer)
+	return nil
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/policy"
+)
+
+var recordRoutes = []route{
+	{"GET /v1/usage", RoleRead, about(listUsage)},
+	{"GET /v1/usage/summary", RoleRead, about(sumUsage)},
+	{"GET /v1/audit", RoleAdmin, about(listAudit)},
+	{"GET /v1/audit/archive", RoleAdmin, about(archiveAudit)},
+	{"DELETE /v1/audit", RoleAdmin, about(pruneAudit)},
+	{"POST /v1/plan", RoleRead, about(planLimits)},
+	{"POST /v1/apply", RoleAdmin, about(applyLimits)},
+}
+
+func (q *stored) usage() (u catalog.UsedQuery, err error) {
+	u = catalog.UsedQuery{Entity: q.query.Get("entity"), Resource: q.query.Get("resource"), Cursor: q.query.Get("cursor")}
+	var errs [3]error
+	u.Max, errs[0] = q.max()
+	u.From, errs[1] = q.time("from")
+	u.To, errs[2] = q.time("to")
+	switch by := q.query.Get("by"); by {
+	case "", "hour":
+		u.Span = catalog.Hourly
+	case "day":
+		u.Span = catalog.Daily
+	default:
+		return u, fieldError("by", clip(by), "must be hour or day")
+	}
+	return u, errors.Join(errs[:]...)
+}
+
+func listUsage(q *stored, w http.ResponseWriter) error {
+	u, err := q.usage()
+	if err != nil {
+		return err
+	}
+	page, err := q.catalog.Usage(q.Context(), q.namespace, u)
+	page.Used = orEmpty(page.Used)
+	return list(w, page, err)
+}
+
+func sumUsage(q *stored, w http.ResponseWriter) error {
+	u, err := q.usage()
+	if err != nil {
+		return err
+	}
+	page, err := q.catalog.UsageSummary(q.Context(), q.namespace, u)
+	page.Used = orEmpty(page.Used)
+	return list(w, page, err)
+}
+
+func listAudit(q *stored, w http.ResponseWriter) error {
+	a := catalog.AuditQuery{Subject: q.query.Get("subject"), Cursor: q.query.Get("cursor")}
+	switch order := q.query.Get("order"); order {
+	case "", "newest":
+	case "oldest":
+		a.Oldest = true
+	default:
+		return fieldError("order", clip(order), "must be newest or oldest")
+	}
+	namespaces, err := q.flag("namespaces")
+	if err != nil {
+		return err
+	}
+	if namespaces { // their events belong to the installation
+		if err := q.everywhere(); err != nil {
+			return err
+		}
+		q.namespace = ""
+	}
+	var errs [3]error
+	a.Max, errs[0] = q.max()
+	a.From, errs[1] = q.time("from")
+	a.To, errs[2] = q.time("to")
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	page, err := q.catalog.Audit(q.Context(), q.namespace, a)
+	page.Events = orEmpty(page.Events)
+	return list(w, page, err)
+}
+
+// before is the time that an archive or a prune goes up to.
+func (q *stored) before() (time.Time, error) {
+	t, err := q.time("before")
+	if err == nil && t.IsZero() {
+		err = fieldError("before", "", "must say up to when")
+	}
+	return t, err
+}
+
+// archiveAudit sends the events before a time as gzip of JSON lines.
+func archiveAudit(q *stored, w http.ResponseWriter) error {
+	before, err := q.before()
+	if err != nil {
+		return err
+	}
+	sent := &download{w: w}
+	if _, err = q.catalog.Archive(q.Context(), q.namespace, before, sent); err != nil && sent.begun {
+		panic(http.ErrAbortHandler) // half an archive must not look like a whole one
+	}
+	return err
+}
+
+// download becomes the answer with its first byte. Until then the answer can
+// be an error.
+type download struct {
+	w     http.ResponseWriter
+	begun bool
+}
+
+func (d *download) Write(b []byte) (int, error) {
+	if !d.begun {
+		d.begun = true
+		d.w.Header().Set("Content-Type", "application/gzip")
+		d.w.Header().Set("Content-Disposition", `attachment; filename="audit.jsonl.gz"`)
+	}
+	return d.w.Write(b)
+}
+
+func pruneAudit(q *stored, w http.ResponseWriter) error {
+	before, err := q.before()
+	if err != nil {
+		return err
+	}
+	n, err := q.edit().PruneAudit(q.Context(), before)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, "application/json", map[string]int{"removed": n})
+	return nil
+}
+
+// planAnswer is how what is stored differs from a file.
+type planAnswer struct {
+	Empty    bool       `json:"empty"`
+	Text     string     `json:"text"` // for people
+	Steps    []planStep `json:"steps"`
+	Warnings []string   `json:"warnings,omitempty"`
+	Applied  bool       `json:"applied"`
+}
+
+type planStep struct {
+	Doing  catalog.Doing `json:"doing"`
+	What   string        `json:"what"`
+	Before string        `json:"before,omitempty"`
+	After  string        `json:"after,omitempty"`
+}
+
+// declared reads the body, a policy file, and what it is to be called. A file
+// that names a namespace is for that one.
+func (q *stored) declared() (catalog.Declaration, error) {
+	text, err := io.ReadAll(q.Body)
+	if err != nil {
+		return catalog.Declaration{}, err
+	}
+	name := cmp.Or(q.query.Get("name"), "limits")
+	p, err := policy.Parse(name, text)
+	if err != nil {
+		return catalog.Declaration{}, err
+	}
+	if p.Namespace != "" && p.Namespace != q.namespace {
+		if q.caller.namespace != "" || q.Header.Get("Sluice-Namespace") != "" {
+			return catalog.Declaration{}, fieldError("namespace", clip(p.Namespace), "must be the one that the request is about, "+q.namespace)
+		}
+		q.namespace = p.Namespace
+	}
+	return p.Declaration(name), nil
+}
+
+func answerPlan(w http.ResponseWriter, p *catalog.Plan, applied bool) error {
+	a := planAnswer{Empty: p.Empty(), Text: p.String(), Steps: []planStep{}, Warnings: p.Warnings, Applied: applied}
+	for _, s := range p.Steps {
+		a.Steps = append(a.Steps, planStep{s.Doing, s.What, s.Before, s.After})
+	}
+	writeJSON(w, http.StatusOK, "application/json", a)
+	return nil
+}
+
+func planLimits(q *stored, w http.ResponseWriter) error {
+	d, err := q.declared()
+	if err != nil {
+		return err
+	}
+	p, err := q.catalog.Plan(q.Context(), q.namespace, d)
+	if err != nil {
+		return q.refers(err)
+	}
+	return answerPlan(w, p, false)
+}
+
+func applyLimits(q *stored, w http.ResponseWriter) error {
+	d, err := q.declared()
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ { // somebody else may change something in between
+		p, err := q.catalog.Plan(q.Context(), q.namespace, d)
+		if err != nil {
+			return q.refers(err)
+		}
+		err = q.edit().Apply(q.Context(), p)
+		if err == nil {
+			return answerPlan(w, p, true)
+		}
+		if !errors.Is(err, catalog.ErrConflict) || try == 5 {
+			return err
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sluice-go/sluice/idempotency"
+)
+
+// Services in other languages use idempotency over these: claim before the
+// work, extend while it lasts, and complete or release after it.
+var replayRoutes = []route{
+	{"POST /v1/replays/claim", RoleTake, kept((*replays).claim)},
+	{"POST /v1/replays/extend", RoleTake, kept((*replays).extend)},
+	{"POST /v1/replays/complete", RoleTake, kept((*replays).complete)},
+	{"POST /v1/replays/release", RoleTake, kept((*replays).release)},
+	{"POST /v1/replays/lookup", RoleRead, kept((*replays).lookup)},
+	{"GET /v1/replays", RoleRead, kept((*replays).recent)},
+	{"GET /v1/replays/stats", RoleRead, kept((*replays).stats)},
+	{"POST /v1/replays/forget", RoleAdmin, kept((*replays).forget)},
+	{"POST /v1/replays/settle", RoleAdmin, kept((*replays).settle)},
+}
+
+var errNoReplays = errors.New("this server has no replays")
+
+// replays is a request about stored responses. The tenant is the caller's
+// namespace, so clients see their own keys alone.
+type replays struct {
+	*stored
+	*idempotency.Keeper
+}
+
+func kept(handle func(*replays, http.ResponseWriter) error) handler {
+	return func(s *server, w http.ResponseWriter, r *http.Request, c *caller) error {
+		if s.replays == nil {
+			return errNoReplays
+		}
+		namespace, err := namespaceOf(r, c)
+		if err != nil {
+			return err
+		}
+		return handle(&replays{&stored{Request: r, server: s, caller: c, namespace: namespace, query: r.URL.Query()}, s.replays}, w)
+	}
+}
+
+// replayBody names a record and what is to become of it.
+type replayBody struct {
+	Method      string                  `json:"method"`
+	Route       string                  `json:"route"`
+	Key         string                  `json:"key"`
+	Token       idempotency.Token       `json:"token"`
+	Fingerprint idempotency.Fingerprint `json:"fingerprint"`
+	Lease       duration                `json:"lease"`
+	TTL         duration                `json:"ttl"`
+	TakeOver    bool                    `json:"takeOver"`
+	Response    *idempotency.Response   `json:"response"`
+}
+
+func (q *replays) read() (*replayBody, idempotency.Scope, error) {
+	b, err := read[replayBody](q.Request)
+	if err != nil {
+		return nil, idempotency.Scope{}, err
+	}
+	s := idempotency.Scope{Tenant: q.namespace, Method: b.Method, Route: b.Route, Key: b.Key}
+	return b, s, s.Validate()
+}
+
+// claim asks for a key: the verdict says whether to run, to replay, to wait or
+// to refuse. The token that comes back is needed for the rest.
+func (q *replays) claim(w http.ResponseWriter) error {
+	b, scope, err := q.read()
+	if err != nil {
+		return err
+	}
+	token := b.Token
+	if token == (idempotency.Token{}) {
+		token = idempotency.NewToken()
+	}
+	lease, ttl := time.Duration(b.Lease), time.Duration(b.TTL)
+	if lease == 0 {
+		lease = 30 * time.Second
+	}
+	if ttl == 0 {
+		ttl = 24 * time.Hour
+	}
+	answer, err := q.Claim(q.Context(), idempotency.Claim{
+		Scope: scope, Token: token, Fingerprint: b.Fingerprint, Lease: lease, TTL: ttl, TakeOver: b.TakeOver,
+	})
+	if err != nil {
+		return err
+	}
+	out := struct {
+		idempotency.Answer
+		Token    idempotency.Token     `json:"token"`
+		Response *idempotency.Response `json:"response,omitempty"`
+	}{Answer: answer, Token: token}
+	if answer.Verdict == idempotency.Finished {
+		response, err := q.Replay(&answer)
+		if err != nil {
+			return err
+		}
+		out.Response = &response
+	}
+	writeJSON(w, http.StatusOK, "application/json", out)
+	return nil
+}
+
+func (q *replays) extend(w http.ResponseWriter) error {
+	b, scope, err := q.read()
+	if err != nil {
+		return err
+	}
+	return done(w, q.Extend(q.Context(), scope, b.Token, time.Duration(b.Lease)))
+}
+
+func (q *replays) complete(w http.ResponseWriter) error {
+	b, scope, err := q.read()
+	if err != nil {
+		return err
+	}
+	if b.Response == nil {
+		return fieldError("response", "null", "must be what was answered")
+	}
+	if b.Response.Status < 200 || b.Response.Status > 599 {
+		return fieldError("response.status", b.Response.Status, "must be 200 to 599")
+	}
+	ttl := time.Duration(b.TTL)
+	if ttl == 0 {
+		ttl = 24 * time.Hour
+	}
+	return done(w, q.Complete(q.Context(), scope, b.Token, *b.Response, ttl))
+}
+
+func (q *replays) release(w http.ResponseWriter) error {
+	b, scope, err := q.read()
+	if err != nil {
+		return err
+	}
+	return done(w, q.Release(q.Context(), scope, b.Token))
+}
+
+func (q *replays) lookup(w http.ResponseWriter) error {
+	_, scope, err := q.read()
+	if err != nil {
+		return err
+	}
+	record, response, err := q.Lookup(q.Context(), scope)
+	return list(w, map[string]any{"record": record, "response": response}, err)
+}
+
+// whose is the tenant that figures are about; a caller of every namespace may
+// ask for everyone's.
+func (q *replays) whose() (idempotency.Query, error) {
+	most, err := q.max()
+	if err != nil {
+		return idempotency.Query{}, err
+	}
+	everyone, err := q.flag("everyone")
+	if err != nil {
+		return idempotency.Query{}, err
+	}
+	if everyone {
+		if err := q.everywhere(); err != nil {
+			return idempotency.Query{}, err
+		}
+	}
+	return idempotency.Query{Tenant: q.namespace, Everyone: everyone, Max: most}, nil
+}
+
+func (q *replays) recent(w http.ResponseWriter) error {
+	query, err := q.whose()
+	if err != nil {
+		return err
+	}
+	records, err := q.Recent(q.Context(), query)
+	return list(w, map[string]any{"replays": orEmpty(records)}, err)
+}
+
+func (q *replays) stats(w http.ResponseWriter) error {
+	query, err := q.whose()
+	if err != nil {
+		return err
+	}
+	stats, err := q.Stats(q.Context(), query)
+	return list(w, stats, err)
+}
+
+func (q *replays) forget(w http.ResponseWriter) error {
+	_, scope, err := q.read()
+	if err != nil {
+		return err
+	}
+	return done(w, q.Forget(q.Context(), scope))
+}
+
+// settle says what became of a run whose outcome is unknown: with a response
+// it was done, without one it never ran.
+func (q *replays) settle(w http.ResponseWriter) error {
+	b, scope, err := q.read()
+	if err != nil {
+		return err
+	}
+	return done(w, q.Settle(q.Context(), scope, b.Response))
+}

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/policy"
+)
+
+// route is one thing that the server does: a pattern of net/http, the role
+// that it needs, and what does it. An error it returns is answered by refuse.
+type route struct {
+	pattern string
+	role    Role
+	handle  handler
+}
+
+type handler func(*server, http.ResponseWriter, *http.Request, *caller) error
+
+// large are the routes whose bodies may be longer than others'.
+var large = map[string]int64{
+	"POST /v1/plan": policy.MaxFile, "POST /v1/apply": policy.MaxFile,
+	"POST /v1/slots/batch": 32 << 20, "POST /v1/replays/complete": 4 << 20, "POST /v1/replays/settle": 4 << 20,
+}
+
+// slow are the routes that may take longer than the time in which others must
+// be answered: what they do grows with what is stored or sent.
+var slow = map[string]time.Duration{
+	"POST /v1/plan": time.Minute, "POST /v1/apply": time.Minute, "POST /v1/slots/batch": 2 * time.Minute,
+	"POST /v1/slots/reconcile": 2 * time.Minute, "GET /v1/audit/archive": 10 * time.Minute, "DELETE /v1/audit": 10 * time.Minute,
+	"DELETE /v1/entities/{id}": 2 * time.Minute, "DELETE /v1/namespaces/{name}": 10 * time.Minute,
+}
+
+// routes are all of them. openapi.yaml describes the same.
+var routes = [][]route{
+	takeRoutes, leaseRoutes, lookRoutes, entityRoutes, tierRoutes, namespaceRoutes, limitRoutes,
+	keyRoutes, recordRoutes, slotRoutes, replayRoutes,
+}
+
+func (s *server) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	for _, group := range routes {
+		for _, rt := range group {
+			method, path, _ := strings.Cut(rt.pattern, " ")
+			methods[path] = append(methods[path], method)
+			mux.Handle(rt.pattern, s.serve(rt))
+		}
+	}
+	for path, known := range methods {
+		mux.HandleFunc(path, only(strings.Join(known, ", ")))
+	}
+	mux.HandleFunc("GET /healthz", health)
+	mux.HandleFunc("/healthz", only("GET, HEAD"))
+	mux.HandleFunc("GET /v1/openapi.yaml", describe)
+	mux.HandleFunc("/v1/openapi.yaml", only("GET, HEAD"))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		problem{Status: http.StatusNotFound, Code: "no_such_path", Detail: "there is nothing here; /v1/openapi.yaml says what is where"}.write(w)
+	})
+	return mux
+}
+
+// serve lets in who may, and answers errors.
+func (s *server) serve(rt route) http.Handler {
+	most := int64(maxBody)
+	if n, ok := large[rt.pattern]; ok {
+		most = n
+	}
+	longer := slow[rt.pattern]
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.identify(r)
+		if err == nil && c.role < rt.role {
+			err = &forbiddenError{"this needs the role " + rt.role.String() + ", and " + c.name + " has " + c.role.String()}
+		}
+		if err == nil {
+			if longer > 0 {
+				allow(w, longer)
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, most)
+			err = rt.handle(s, w, r, c)
+		}
+		if err != nil {
+			s.refuse(w, r, err)
+		}
+	})
+}
+
+// allow gives a request more time than others, from now on.
+func allow(w http.ResponseWriter, d time.Duration) {
+	control := http.NewResponseController(w)
+	until := time.Now().Add(d)
+	control.SetReadDeadline(until)  //nolint:errcheck // then it has as much as the others
+	control.SetWriteDeadline(until) //nolint:errcheck // the same
+}

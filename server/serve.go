@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// drain is how long requests under way may take to finish at shutdown.
+	drain = 10 * time.Second
+
+	// writeTimeout is how long a request may take, from when its header was
+	// read until its caller has fetched the answer.
+	writeTimeout = 10 * time.Second
+)
+
+// patience is how long callers may take, before they are cut off.
+type patience struct {
+	header time.Duration // to send the header of a request
+	read   time.Duration // to send all of it
+	write  time.Duration // until they have the answer
+	idle   time.Duration // between two requests
+}
+
+var usual = patience{header: 5 * time.Second, read: 10 * time.Second, write: writeTimeout, idle: 2 * time.Minute}
+
+// closingKey is where requests find out that the server shuts down.
+type closingKey struct{}
+
+// closing is done when the server begins to shut down: whoever waits in line
+// is told to come back.
+func closing(ctx context.Context) context.Context {
+	if c, ok := ctx.Value(closingKey{}).(context.Context); ok {
+		return c
+	}
+	return context.Background()
+}
+
+// Serve answers on l until ctx is done, and then finishes the requests it has
+// begun before it returns. log gets what the connections complain of.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	return serve(ctx, l, h, log, usual)
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, p patience) error {
+	base := context.WithValue(context.WithoutCancel(ctx), closingKey{}, ctx)
+	hs := &http.Server{
+		Handler:           h,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: p.header,
+		ReadTimeout:       p.read,
+		WriteTimeout:      p.write,
+		IdleTimeout:       p.idle,
+		MaxHeaderBytes:    maxBody,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	stopped := make(chan error, 1)
+	unregister := context.AfterFunc(ctx, func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		stopped <- hs.Shutdown(limited)
+	})
+	if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		unregister()
+		return err
+	}
+	if err := <-stopped; err != nil {
+		hs.Close() //nolint:errcheck // it is over either way
+		return errors.New("requests were still under way after " + drain.String())
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/schedule"
+)
+
+var slotRoutes = []route{
+	{"GET /v1/slots/plans", RoleRead, scheduled((*slots).plans)},
+	{"POST /v1/slots/plans", RoleAdmin, scheduled((*slots).setPlan)},
+	{"GET /v1/slots/plans/{plan}", RoleRead, scheduled((*slots).plan)},
+	{"GET /v1/slots/plans/{plan}/versions", RoleRead, scheduled((*slots).versions)},
+	{"POST /v1/slots/plans/{plan}/pause", RoleAdmin, scheduled((*slots).pause)},
+	{"POST /v1/slots/plans/{plan}/resume", RoleAdmin, scheduled((*slots).resume)},
+	{"GET /v1/slots/plans/{plan}/load", RoleRead, scheduled((*slots).load)},
+	{"GET /v1/slots/plans/{plan}/window", RoleRead, scheduled((*slots).window)},
+	{"POST /v1/slots/flush", RoleAdmin, scheduled((*slots).flush)},
+	{"POST /v1/slots/assign", RoleTake, scheduled((*slots).assign)},
+	{"POST /v1/slots/batch", RoleTake, scheduled((*slots).batch)},
+	{"POST /v1/slots/reconcile", RoleAdmin, scheduled((*slots).reconcile)},
+	{"GET /v1/slots/events/{event}", RoleRead, scheduled((*slots).event)},
+	{"DELETE /v1/slots/events/{event}", RoleTake, scheduled((*slots).cancel)},
+	{"POST /v1/slots/events/{event}/confirm", RoleTake, scheduled((*slots).confirm)},
+	{"POST /v1/slots/events/{event}/complete", RoleTake, scheduled((*slots).complete)},
+	{"GET /v1/slots/audit", RoleRead, scheduled((*slots).audit)},
+}
+
+var errNoSlots = errors.New("this server has no slots")
+
+// slots is a request about the schedule. It belongs to the installation, not
+// to a namespace, so there are none in others than the default.
+type slots struct {
+	*stored
+	*schedule.Scheduler
+}
+
+func scheduled(handle func(*slots, http.ResponseWriter) error) handler {
+	return func(s *server, w http.ResponseWriter, r *http.Request, c *caller) error {
+		if s.slots == nil {
+			return errNoSlots
+		}
+		namespace, err := namespaceOf(r, c)
+		if err != nil {
+			return err
+		}
+		if namespace != catalog.DefaultNamespace {
+			return &forbiddenError{"slots belong to the default namespace"}
+		}
+		return handle(&slots{&stored{Request: r, server: s, caller: c, namespace: namespace, query: r.URL.Query()}, s.slots}, w)
+	}
+}
+
+func (q *slots) plans(w http.ResponseWriter) error {
+	most, err := q.max()
+	if err != nil {
+		return err
+	}
+	all, err := q.Plans(q.Context(), q.query.Get("cursor"), most)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(all) == most {
+		next = all[len(all)-1].Name
+	}
+	writeJSON(w, http.StatusOK, "application/json", map[string]any{"plans": orEmpty(all), "next": next})
+	return nil
+}
+
+// setPlan makes a new version of a plan the active one.
+func (q *slots) setPlan(w http.ResponseWriter) error {
+	b, err := read[struct {
+		Name         string             `json:"name"`
+		Version      int                `json:"version"` // the one to replace; or in If-Match
+		MaxPerWindow int                `json:"maxPerWindow"`
+		WindowSize   duration           `json:"windowSize"`
+		Headroom     int                `json:"headroom"`
+		Calendar     *schedule.Calendar `json:"calendar"`
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	version, err := q.version()
+	if err != nil {
+		return err
+	}
+	if version != 0 {
+		b.Version = int(version)
+	}
+	set, err := q.SetPlan(q.Context(), schedule.Plan{
+		Name: b.Name, Version: b.Version, MaxPerWindow: b.MaxPerWindow, WindowSize: time.Duration(b.WindowSize), Headroom: b.Headroom, Calendar: b.Calendar,
+	})
+	if err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, set, int64(set.Version))
+}
+
+func (q *slots) plan(w http.ResponseWriter) error {
+	p, err := q.Plan(q.Context(), q.PathValue("plan"))
+	if err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, p, int64(p.Version))
+}
+
+func (q *slots) versions(w http.ResponseWriter) error {
+	most, err := q.max()
+	if err != nil {
+		return err
+	}
+	all, err := q.Versions(q.Context(), q.PathValue("plan"), most)
+	return list(w, map[string]any{"plans": orEmpty(all)}, err)
+}
+
+func (q *slots) pause(w http.ResponseWriter) error {
+	return done(w, q.Pause(q.Context(), q.PathValue("plan")))
+}
+
+func (q *slots) resume(w http.ResponseWriter) error {
+	return done(w, q.Resume(q.Context(), q.PathValue("plan")))
+}
+
+func (q *slots) flush(w http.ResponseWriter) error { return done(w, q.Flush(q.Context())) }
+
+// load is the upcoming load as a histogram.
+func (q *slots) load(w http.ResponseWriter) error {
+	from, err := q.time("from")
+	if err != nil {
+		return err
+	}
+	if from.IsZero() {
+		from = q.Now()
+	}
+	step, err := readDuration("step", q.query.Get("step"), time.Minute)
+	if err != nil {
+		return err
+	}
+	bars, err := readMax(q.query.Get("bars"))
+	if err != nil {
+		return err
+	}
+	h, err := q.Load(q.Context(), q.PathValue("plan"), from, step, bars)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, "application/json", struct {
+		Plan string         `json:"plan"`
+		Step string         `json:"step"`
+		Bars []schedule.Bar `json:"bars"`
+	}{h.Plan, h.Step.String(), h.Bars})
+	return nil
+}
+
+func readDuration(field, s string, otherwise time.Duration) (time.Duration, error) {
+	if s == "" {
+		return otherwise, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fieldError(field, clip(s), "must be a duration such as 1m")
+	}
+	return d, nil
+}
+
+// window lists what is scheduled in the window of a time.
+func (q *slots) window(w http.ResponseWriter) error {
+	most, err := q.max()
+	if err != nil {
+		return err
+	}
+	at, err := q.time("at")
+	if err != nil {
+		return err
+	}
+	if at.IsZero() {
+		at = q.Now()
+	}
+	var after schedule.Position
+	cursor, err := catalog.DecodeCursor(q.query.Get("cursor"), 2)
+	if err != nil {
+		return err
+	}
+	if len(cursor) > 0 {
+		after.Event = cursor[1]
+		if after.Scheduled, err = strconv.ParseInt(cursor[0], 10, 64); err != nil {
+			return fieldError("cursor", clip(q.query.Get("cursor")), "must be what the page before gave as next")
+		}
+	}
+	page, err := q.WindowOf(q.Context(), q.PathValue("plan"), at, after, most)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if page.Next != nil {
+		next = catalog.EncodeCursor(strconv.FormatInt(page.Next.Scheduled, 10), page.Next.Event)
+	}
+	writeJSON(w, http.StatusOK, "application/json", map[string]any{"slots": orEmpty(page.Slots), "next": next})
+	return nil
+}
+
+func (q *slots) assign(w http.ResponseWriter) error {
+	request, err := read[schedule.Request](q.Request)
+	if err != nil {
+		return err
+	}
+	slot, err := q.Assign(q.Context(), *request)
+	return list(w, slot, err)
+}
+
+func (q *slots) batch(w http.ResponseWriter) error {
+	request, err := read[struct {
+		Events []schedule.Request `json:"events"`
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	results, err := q.AssignBatch(q.Context(), request.Events)
+	return list(w, map[string]any{"results": results}, err)
+}
+
+// reconcile finds slots that were assigned and never started. Over HTTP nobody
+// can be asked whether they did, so whoever calls without dryRun says that
+// those found did not.
+func (q *slots) reconcile(w http.ResponseWriter) error {
+	body, err := read[struct {
+		Plan    string   `json:"plan"`
+		Age     duration `json:"age"`
+		Overdue bool     `json:"overdue"`
+		DryRun  bool     `json:"dryRun"`
+		Started []string `json:"started"` // events that did, to be confirmed
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	did := map[string]bool{}
+	for _, event := range body.Started {
+		did[event] = true
+	}
+	report, err := q.Reconcile(q.Context(), schedule.Reconciliation{
+		Plan: body.Plan, Age: time.Duration(body.Age), Overdue: body.Overdue, DryRun: body.DryRun,
+		Started: func(_ context.Context, s schedule.Slot) (bool, error) { return did[s.Event], nil },
+	})
+	if err != nil {
+		return err
+	}
+	report.Leaked = orEmpty(report.Leaked)
+	return list(w, report, nil)
+}
+
+func (q *slots) event(w http.ResponseWriter) error {
+	slot, err := q.Slot(q.Context(), q.PathValue("event"))
+	return list(w, slot, err)
+}
+
+func (q *slots) cancel(w http.ResponseWriter) error {
+	slot, err := q.Cancel(q.Context(), q.PathValue("event"), q.query.Get("reason"))
+	return list(w, slot, err)
+}
+
+func (q *slots) confirm(w http.ResponseWriter) error {
+	slot, err := q.Confirm(q.Context(), q.PathValue("event"), q.caller.name)
+	return list(w, slot, err)
+}
+
+// complete notes how an event ended that was confirmed.
+func (q *slots) complete(w http.ResponseWriter) error {
+	b, err := read[struct {
+		Fence   int64  `json:"fence"`
+		Failure string `json:"failure"` // what went wrong; "" if nothing did
+	}](q.Request)
+	if err != nil {
+		return err
+	}
+	var failure error
+	if b.Failure != "" {
+		failure = errors.New(b.Failure)
+	}
+	return done(w, q.Complete(q.Context(), q.PathValue("event"), b.Fence, failure))
+}
+
+func (q *slots) audit(w http.ResponseWriter) error {
+	most, err := q.max()
+	if err != nil {
+		return err
+	}
+	var before int64
+	if text := q.query.Get("before"); text != "" {
+		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
+			return fieldError("before", clip(text), "must be the id of an entry")
+		}
+	}
+	entries, err := q.Audit(q.Context(), schedule.AuditQuery{Event: q.query.Get("event"), Plan: q.query.Get("plan"), Before: before, Max: most})
+	return list(w, map[string]any{"entries": orEmpty(entries)}, err)
+}

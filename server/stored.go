@@ -1,0 +1,133 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// What is stored is read and changed in the same few ways: pages follow each
+// other by cursor, a version is an ETag, and If-Match changes only that
+// version.
+
+// stored is a request about the catalog.
+type stored struct {
+	*http.Request
+	*server
+	caller    *caller
+	namespace string
+	query     url.Values
+}
+
+// about makes a route's function of one about the catalog.
+func about(handle func(*stored, http.ResponseWriter) error) handler {
+	return func(s *server, w http.ResponseWriter, r *http.Request, c *caller) error {
+		if s.catalog == nil {
+			return errNoCatalog
+		}
+		namespace, err := namespaceOf(r, c)
+		if err != nil {
+			return err
+		}
+		return handle(&stored{Request: r, server: s, caller: c, namespace: namespace, query: r.URL.Query()}, w)
+	}
+}
+
+// edit is for changing the namespace in the caller's name.
+func (q *stored) edit() *catalog.Editor { return q.catalog.Edit(q.namespace, by(q.Request, q.caller)) }
+
+// max is how long a page may be.
+func (q *stored) max() (int, error) { return readMax(q.query.Get("max")) }
+
+// version is the one that If-Match asks for; 0 for any.
+func (q *stored) version() (int64, error) {
+	header := q.Header.Get("If-Match")
+	if header == "" || header == "*" {
+		return 0, nil
+	}
+	v, err := strconv.ParseInt(strings.Trim(header, `"`), 10, 64)
+	if err != nil || v <= 0 {
+		return 0, fieldError("If-Match", clip(header), "must be the ETag of an earlier answer")
+	}
+	return v, nil
+}
+
+// noVersion refuses If-Match where it would not be minded.
+func (q *stored) noVersion() error {
+	if v, err := q.version(); err != nil || v != 0 {
+		return fieldError("If-Match", clip(q.Header.Get("If-Match")), "this cannot be made to depend on a version")
+	}
+	return nil
+}
+
+// refers tells what was not found when something was stored: if it is not the
+// namespace, it is what the thing refers to.
+func (q *stored) refers(err error) error {
+	if !isNotFound(err) {
+		return err
+	}
+	if n, lost := q.catalog.Namespace(q.Context(), q.namespace); lost != nil || n.Deleting {
+		return err
+	}
+	return &referenceError{err}
+}
+
+// flag reads a parameter that is true or false.
+func (q *stored) flag(name string) (bool, error) {
+	switch text := q.query.Get(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, fieldError(name, clip(text), "must be true or false")
+	}
+}
+
+// time reads a parameter that is a time; zero if it is not there.
+func (q *stored) time(name string) (time.Time, error) {
+	text := q.query.Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, fieldError(name, clip(text), "must be a time such as 2026-01-31T12:00:00Z")
+	}
+	return t, nil
+}
+
+// show answers a thing with its version.
+func show(w http.ResponseWriter, status int, thing any, version int64) error {
+	w.Header().Set("ETag", `"`+strconv.FormatInt(version, 10)+`"`)
+	writeJSON(w, status, "application/json", thing)
+	return nil
+}
+
+// list answers a page.
+func list[T any](w http.ResponseWriter, page T, err error) error {
+	if err == nil {
+		writeJSON(w, http.StatusOK, "application/json", page)
+	}
+	return err
+}
+
+// done answers that there is nothing to say.
+func done(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// orEmpty is an empty list rather than none, which JSON tells apart.
+func orEmpty[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
