@@ -52,9 +52,9 @@ func New(config Config) (*Gateway, error) {
 	}
 	var inner http.Handler = http.HandlerFunc(g.forward)
 	if config.Inner != nil {
-		inner = config.Inner(inner)
+		inner = config.Inner(http.HandlerFunc(g.detached))
 	}
-	g.handler = config.Gate.Wrap(inner)
+	g.handler = config.Gate.Wrap(g.bounded(inner))
 	g.server = g.newServer()
 	return g, nil
 }
@@ -146,26 +146,61 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer g.active.Done()
 	}
 	r.Header[hRequestID] = []string{id}
+	if r.ProtoMajor == 1 {
+		defer g.finish(w, r)
+	}
 	g.handler.ServeHTTP(w, r)
 }
 
-// forward sends a request that has passed the gate to the upstream.
-func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
-	e := &exchange{id: r.Header.Get(hRequestID), header: w.Header()}
-	if g.config.MaxBody >= 0 && r.ContentLength > g.config.MaxBody {
-		g.tooLarge(w)
-		return
-	}
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
-	sw := &stallWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: g.config.StallTimeout}
+// finish bounds what net/http still does in HTTP/1 after a request was
+// answered: to write the end of the answer, and to read the rest of a body
+// that nobody wanted. It takes the deadlines back itself.
+func (g *Gateway) finish(w http.ResponseWriter, r *http.Request) {
+	control, now := http.NewResponseController(w), time.Now()
+	// It reads first, and must have time left to write.
+	control.SetWriteDeadline(now.Add(2 * g.config.StallTimeout)) //nolint:errcheck // where it cannot be set, writing still works
 	if r.Body != nil && r.Body != http.NoBody {
-		body := r.Body
-		if g.config.MaxBody >= 0 {
-			body = http.MaxBytesReader(w, body, g.config.MaxBody)
-		}
-		r.Body = &stallReader{ReadCloser: body, control: sw.control, timeout: g.config.StallTimeout, stalled: &e.stalled}
+		control.SetReadDeadline(now.Add(g.config.StallTimeout)) //nolint:errcheck // as above
 	}
-	g.proxy.ServeHTTP(sw, r)
+}
+
+// bounded serves a request that has passed the gate: it may have so many bytes
+// and so much time for them, whoever reads and answers it further in.
+func (g *Gateway) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.config.MaxBody >= 0 && r.ContentLength > g.config.MaxBody {
+			g.tooLarge(w)
+			return
+		}
+		e := &exchange{id: r.Header.Get(hRequestID)}
+		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
+		sw := &stallWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: g.config.StallTimeout}
+		if r.Body != nil && r.Body != http.NoBody {
+			body := r.Body
+			if g.config.MaxBody >= 0 {
+				body = http.MaxBytesReader(w, body, g.config.MaxBody)
+			}
+			stall := &stallReader{ReadCloser: body, control: sw.control, timeout: g.config.StallTimeout, stalled: &e.stalled}
+			defer stall.end()
+			r.Body = stall
+		}
+		next.ServeHTTP(sw, r)
+	})
+}
+
+// detached is forward for requests that may outlive their client, and so the
+// connection that a shutdown breaks off.
+func (g *Gateway) detached(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+	g.forward(w, r.WithContext(ctx))
+}
+
+// forward sends a request to the upstream.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
+	exchangeOf(r.Context()).header = w.Header()
+	g.proxy.ServeHTTP(w, r)
 }
 
 const hRequestID = "X-Request-Id"

@@ -1,13 +1,18 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -55,11 +60,12 @@ func (rs *replayRoutes) of(c *httplimit.Call) *idempotency.Route {
 // routeOf is a rule of the policy as the keeper knows it.
 func routeOf(rule *policy.Idempotency) *idempotency.Route {
 	route := &idempotency.Route{
-		Name:     rule.Name,
-		Tenant:   func(r *http.Request) string { return httplimit.Admitted(r.Context()).Identity.Entity },
-		Required: rule.Required,
-		TTL:      rule.TTL,
-		MaxBody:  int64(rule.MaxBody),
+		Name:       rule.Name,
+		Tenant:     tenant,
+		Credential: credential,
+		Required:   rule.Required,
+		TTL:        rule.TTL,
+		MaxBody:    int64(rule.MaxBody),
 	}
 	if rule.StoreErrors {
 		route.Statuses = []string{"2xx", "4xx", "5xx"}
@@ -80,4 +86,25 @@ func routeOf(rule *policy.Idempotency) *idempotency.Route {
 		panic(err) // the policy has checked all of it
 	}
 	return route
+}
+
+// tenant is whose replays they are: the caller's in the policy's namespace,
+// for others may keep theirs in the same store.
+func tenant(r *http.Request) string {
+	c := httplimit.Admitted(r.Context())
+	t := c.Policy.Namespace + "/" + c.Identity.Entity
+	if len(t) <= idempotency.MaxName {
+		return t
+	}
+	sum := sha256.Sum256([]byte(c.Identity.Entity))
+	return c.Policy.Namespace + "/sha256:" + hex.EncodeToString(sum[:])
+}
+
+// credential is what a caller shows to the upstream who is known here by
+// address alone, as are all others behind the same one.
+func credential(r *http.Request) string {
+	if httplimit.Admitted(r.Context()).Identity.Kind != identity.ByAddress {
+		return ""
+	}
+	return strings.Join(slices.Concat(r.Header["Authorization"], r.Header["X-Api-Key"]), "\n")
 }

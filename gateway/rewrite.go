@@ -33,6 +33,17 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	if client.IsValid() {
 		p.Out.Header["X-Real-Ip"] = []string{client.String()}
 	}
+	for name := range p.Out.Header {
+		if strings.ContainsRune(name, '_') { // many servers take it for a dash: for one of the headers above, or for a credential
+			delete(p.Out.Header, name)
+		}
+	}
+	// A tunnel to a server that speaks HTTP in it would lead past the gate.
+	if upgrade := p.Out.Header.Get("Upgrade"); upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
+		p.Out.Header.Del("Upgrade")
+		p.Out.Header.Del("Connection")
+	}
+	p.Out.Header.Del("Http2-Settings")
 	if _, ok := p.In.Header["User-Agent"]; !ok {
 		p.Out.Header["User-Agent"] = []string{""} // not net/http's own
 	}

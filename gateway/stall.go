@@ -3,6 +3,7 @@ package gateway
 import (
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -48,16 +49,35 @@ type stallReader struct {
 	control *http.ResponseController
 	timeout time.Duration
 	stalled *atomic.Bool
+
+	mu    sync.Mutex
+	ended bool // the request was answered, and the deadline is not ours any more
 }
 
 func (r *stallReader) Read(b []byte) (int, error) {
 	deadline := time.Now().Add(r.timeout)
-	r.control.SetReadDeadline(deadline) //nolint:errcheck // where it cannot be set, reading still works
+	r.deadline(deadline)
 	n, err := r.ReadCloser.Read(b)
 	if err != nil && err != io.EOF && !time.Now().Before(deadline) {
 		r.stalled.Store(true) // and the deadline stays: the rest will not come either
 		return n, err
 	}
-	r.control.SetReadDeadline(time.Time{}) //nolint:errcheck // as above
+	r.deadline(time.Time{})
 	return n, err
+}
+
+func (r *stallReader) deadline(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended {
+		r.control.SetReadDeadline(at) //nolint:errcheck // where it cannot be set, reading still works
+	}
+}
+
+// end is called when the request was answered. The proxy's transport may go on
+// reading for a moment.
+func (r *stallReader) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
 }

@@ -58,7 +58,7 @@ func (k *Keeper) serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	claim := Claim{
 		Scope:       Scope{Tenant: route.Tenant(r), Method: r.Method, Route: route.Name, Key: key},
 		Token:       NewToken(),
-		Fingerprint: body.fingerprint(r, route.Name),
+		Fingerprint: body.fingerprint(r, route),
 		Lease:       route.Lease, TTL: route.TTL, TakeOver: route.OnCrash == RunAgain,
 	}
 	run := &run{keeper: k, route: route, claim: &claim, payload: body}
@@ -103,7 +103,7 @@ func (u *run) answer(w http.ResponseWriter, r *http.Request, a *Answer) {
 }
 
 func (k *Keeper) refuseReuse(w http.ResponseWriter) {
-	k.refuse(w, k.Problem(CodeReused, "This key was used for a different request: another path, query, content type or body. Draw a new key for each operation, and repeat it unchanged."))
+	k.refuse(w, k.Problem(CodeReused, "This key was used for a different request: another path, query, content type, body or credential. Draw a new key for each operation, and repeat it unchanged."))
 }
 
 // replay answers with what is stored.

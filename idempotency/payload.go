@@ -51,12 +51,16 @@ func readPayload(r *http.Request, most int64) (*payload, error) {
 
 // fingerprint is the digest of a request: of all of it, or of the first part of
 // its body, if that is large.
-func (p *payload) fingerprint(r *http.Request, route string) (f Fingerprint) {
+func (p *payload) fingerprint(r *http.Request, route *Route) (f Fingerprint) {
 	h := sha256.New()
+	credential := ""
+	if route.Credential != nil {
+		credential = route.Credential(r)
+	}
 	b := append(make([]byte, 0, 512), "sluice request 1"...)
 	for _, part := range [...]string{
 		// The path says which order it is; the route is the same for all.
-		r.Method, route, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"),
+		r.Method, route.Name, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), credential,
 	} {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)

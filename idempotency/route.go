@@ -22,6 +22,12 @@ type Route struct {
 	// not something that changes between a request and its repeat.
 	Tenant func(*http.Request) string
 
+	// Credential is for routes on which Tenant may not tell callers apart for
+	// sure, such as by address: what the caller shows to somebody further in.
+	// A repeat that shows something else is refused like one with another
+	// body. Only a digest of it is kept. Nil or "" adds nothing.
+	Credential func(*http.Request) string
+
 	// Required refuses requests without a key. Otherwise they just run.
 	Required bool
 

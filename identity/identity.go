@@ -188,8 +188,8 @@ func (i *Identifier) credentials(ctx context.Context, header http.Header, id *Id
 		if raw, err = only(header[i.tokens.header], i.tokens.header); err != nil {
 			return err
 		}
-		if len(raw) >= len(bearerScheme) && strings.EqualFold(raw[:len(bearerScheme)], bearerScheme) {
-			raw = strings.Trim(raw[len(bearerScheme):], " ")
+		if token, ok := afterBearer(raw); ok {
+			raw = token
 		}
 	}
 	if raw == "" {
@@ -210,16 +210,27 @@ func only(values []string, name string) (string, error) {
 	return "", &InvalidError{Kind: ByKey, Reason: name + " was sent more than once"}
 }
 
-const bearerScheme = "Bearer "
+const bearerScheme = "Bearer"
 
 // bearerToken is what follows "Bearer" in Authorization. Other schemes are
 // not ours.
 func bearerToken(header http.Header) (string, error) {
 	value, err := only(header["Authorization"], "Authorization")
-	if err != nil || len(value) < len(bearerScheme) || !strings.EqualFold(value[:len(bearerScheme)], bearerScheme) {
+	if err != nil {
 		return "", err
 	}
-	return strings.Trim(value[len(bearerScheme):], " "), nil
+	token, _ := afterBearer(value)
+	return token, nil
+}
+
+// afterBearer is what follows "Bearer" and a space, or a tab: some servers
+// take that for a space, and then it must not look like no credential here.
+func afterBearer(value string) (string, bool) {
+	n := len(bearerScheme)
+	if len(value) <= n || !strings.EqualFold(value[:n], bearerScheme) || value[n] != ' ' && value[n] != '\t' {
+		return "", false
+	}
+	return strings.Trim(value[n:], " \t"), true
 }
 
 // valid says whether the key has not expired.

@@ -159,7 +159,7 @@ func (u *Utilization) tell(d *sluice.Demand, l level, used float64, now time.Tim
 		return
 	}
 	args := []any{
-		"level", l.String(), "utilization", math.Round(used*10) / 10, "entity", d.Key.Entity,
+		"alert", l.String(), "utilization", math.Round(used*10) / 10, "entity", d.Key.Entity,
 		"resource", d.Key.Resource, "limit", d.Key.Limit, "rule", d.Limit.String(),
 	}
 	if d.Key.Namespace != "" {

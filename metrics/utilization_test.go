@@ -80,7 +80,7 @@ func TestLevelsAreToldOncePerCrossing(t *testing.T) {
 				t.Fatalf("%d lines at %d %%, want %d:\n%s", lines, used, want, log.String())
 			}
 		}
-		for _, want := range []string{"level=warning utilization=70 entity=acme resource=mail limit=rpm", "level=critical utilization=90 "} {
+		for _, want := range []string{"alert=warning utilization=70 entity=acme resource=mail limit=rpm", "alert=critical utilization=90 "} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log.String())
 			}

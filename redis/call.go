@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// call runs the script and answers its reply. It goes on trying, for a while,
+// call runs the script and answers its reply. A first argument of "" is left
+// out. It goes on trying, for a while,
 // as long as it is certain that nothing has happened.
 func (s *Store) call(ctx context.Context, first string, r *request) (string, error) {
 	if ctx.Done() == nil {
@@ -22,7 +23,12 @@ func (s *Store) call(ctx context.Context, first string, r *request) (string, err
 		// Time must not run backwards on the way to the server.
 		s.clock.Lock()
 		defer s.clock.Unlock()
-		first = string(appendNumber(nil, s.config.Now().UnixMicro())) + first[8:]
+		now := string(appendNumber(nil, s.config.Now().UnixMicro()))
+		if first == "" {
+			r = &request{keys: r.keys, args: []string{r.args[0], now}}
+		} else {
+			first = first[:1] + now + first[9:]
+		}
 	}
 	known := true // the server knows the script
 	for attempt := 0; ; attempt++ {
@@ -48,8 +54,11 @@ func (s *Store) evaluate(ctx context.Context, known bool, first string, r *reque
 	if !known {
 		command, text = "EVAL", script
 	}
-	cmd := s.client.B().Arbitrary(command, text, strconv.Itoa(len(r.keys))).Keys(r.keys...).Args(first).Args(r.args...).Build()
-	return s.client.Do(ctx, cmd).ToString()
+	cmd := s.client.B().Arbitrary(command, text, strconv.Itoa(len(r.keys))).Keys(r.keys...)
+	if first != "" {
+		cmd = cmd.Args(first)
+	}
+	return s.client.Do(ctx, cmd.Args(r.args...).Build()).ToString()
 }
 
 // deadline gives calls that come at about the same time the same context to

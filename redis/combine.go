@@ -58,7 +58,6 @@ func (l *lane) ready() bool {
 // ticket is a take in a lane.
 type ticket struct {
 	request *request
-	demands int
 	since   time.Time
 	sent    bool
 	done    chan struct{}
@@ -82,9 +81,8 @@ func (c *combiner) laneOf(record string) (*laneShard, string) {
 	return &c.shards[0], ""
 }
 
-// combined calls the script for a plain take of so many demands, alone or
-// together with others.
-func (s *Store) combined(ctx context.Context, r *request, demands int) (string, error) {
+// combined calls the script for a plain take, alone or together with others.
+func (s *Store) combined(ctx context.Context, r *request) (string, error) {
 	sh, name := s.combiner.laneOf(r.keys[0])
 	sh.mu.Lock()
 	l := sh.lanes[name]
@@ -92,9 +90,9 @@ func (s *Store) combined(ctx context.Context, r *request, demands int) (string, 
 		sh.lanes[name] = &lane{calls: 1, takes: 1}
 		sh.mu.Unlock()
 		defer func() { s.serve(sh, name, sh.ended(name, 1, s.config.Timeout)) }()
-		return s.call(ctx, firstOfTakes(r), r)
+		return s.call(ctx, r.firstOfTakes(), r)
 	}
-	t := &ticket{request: r, demands: demands, since: time.Now(), done: make(chan struct{})}
+	t := &ticket{request: r, since: time.Now(), done: make(chan struct{})}
 	l.waiting = append(l.waiting, t)
 	batch := l.batch()
 	sh.mu.Unlock()
@@ -185,10 +183,10 @@ func (l *lane) batch() []*ticket {
 // send calls the script for several takes.
 func (s *Store) send(batch []*ticket) {
 	r := joined(batch)
-	reply, err := s.call(context.Background(), firstOfTakes(r), r)
+	reply, err := s.call(context.Background(), r.firstOfTakes(), r)
 	for _, t := range batch {
 		if t.err = err; err == nil {
-			n := replySize(reply, t.demands)
+			n := replySize(reply, t.request)
 			if n == 0 {
 				err, t.err = errReply, errReply
 			}
@@ -198,12 +196,13 @@ func (s *Store) send(batch []*ticket) {
 	}
 }
 
-// joined is one request for all, in which each key has one number.
+// joined is one request for all, in which each key has one number, and mostly
+// each argument, too: many ask for the same of different keys.
 func joined(batch []*ticket) *request {
 	if len(batch) == 1 {
 		return batch[0].request
 	}
-	all := &request{}
+	all := &request{joined: true, numbers: make([]byte, 0, 2*len(batch))}
 	numbers := make(map[string]byte, len(batch))
 	for _, t := range batch {
 		for i, arg := range t.request.args {
@@ -214,8 +213,20 @@ func joined(batch []*ticket) *request {
 				k = byte(len(all.keys))
 				numbers[key] = k
 			}
-			all.args, all.numbers = append(all.args, arg), append(all.numbers, k)
+			all.numbers = append(all.numbers, k, all.argument(arg))
 		}
 	}
 	return all
+}
+
+// argument adds an argument unless it is one of the last few, and answers its
+// number.
+func (r *request) argument(arg string) byte {
+	for i := len(r.args) - 1; i >= max(0, len(r.args)-8); i-- {
+		if r.args[i] == arg {
+			return byte(i + 2)
+		}
+	}
+	r.args = append(r.args, arg)
+	return byte(len(r.args) + 1)
 }

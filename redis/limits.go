@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"crypto/sha1"
 	"encoding/binary"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -20,7 +22,17 @@ type compiled struct {
 	// is at hand, and the limit can be read back as it was.
 	limit string
 
+	name    string
 	windows atomic.Pointer[windows]
+}
+
+// set is limits that are asked for together, in this order, of one record.
+type set struct {
+	text     string // as arguments and records have it
+	digest   [8]byte
+	calendar bool // one of them follows one
+
+	last atomic.Pointer[string] // the last argument made of it, likely the next, too
 }
 
 // burstGiven marks in the calendar's byte that Burst was not left to Amount.
@@ -28,36 +40,96 @@ const burstGiven = 16
 
 // limits keeps what has been compiled. Readers need no lock.
 type limits struct {
-	known atomic.Pointer[map[sluice.Limit]*compiled]
+	known cache[limitName, *compiled]
+	sets  cache[[maxSet]*compiled, *set]
+}
+
+type limitName struct {
+	limit sluice.Limit
+	name  string
+}
+
+// maxSet is how many limits a set may have to be kept.
+const maxSet = 4
+
+// cache is a map for many readers.
+type cache[K comparable, V any] struct {
+	known atomic.Pointer[map[K]V]
 	mu    sync.Mutex
+}
+
+func (c *cache[K, V]) get(key K) (v V, ok bool) {
+	if known := c.known.Load(); known != nil {
+		v, ok = (*known)[key]
+	}
+	return v, ok
+}
+
+func (c *cache[K, V]) put(key K, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	more := map[K]V{}
+	if known := c.known.Load(); known != nil && len(*known) < maxLimits {
+		maps.Copy(more, *known)
+	}
+	more[key] = v
+	c.known.Store(&more)
 }
 
 // maxLimits bounds what is kept: beyond it, all is forgotten and compiled anew.
 const maxLimits = 1024
 
-func (ls *limits) get(l sluice.Limit) (*compiled, error) {
-	known := ls.known.Load()
-	if known != nil {
-		if c := (*known)[l]; c != nil {
-			return c, nil
-		}
+// get compiles a limit whatever its name is.
+func (ls *limits) get(l sluice.Limit) (*compiled, error) { return ls.named(&l, "") }
+
+// named compiles the limit of a bucket.
+func (ls *limits) named(l *sluice.Limit, name string) (*compiled, error) {
+	if c, ok := ls.known.get(limitName{*l, name}); ok {
+		return c, nil
 	}
-	spec, err := bucket.Compile(l)
+	spec, err := bucket.Compile(*l)
 	if err != nil {
 		return nil, err
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	more := map[sluice.Limit]*compiled{}
-	if known = ls.known.Load(); known != nil && len(*known) < maxLimits {
-		for l, c := range *known {
-			more[l] = c
-		}
-	}
-	c := &compiled{spec: spec, limit: string(appendLimit(nil, &l))}
-	more[l] = c
-	ls.known.Store(&more)
+	c := &compiled{spec: spec, limit: string(appendLimit(nil, l)), name: name}
+	ls.known.put(limitName{*l, name}, c)
 	return c, nil
+}
+
+// set are those of some limits that which numbers.
+func (ls *limits) set(limits []*compiled, which []int) *set {
+	if len(which) > maxSet {
+		return newSet(limits, which)
+	}
+	var key [maxSet]*compiled
+	for n, i := range which {
+		key[n] = limits[i]
+	}
+	s, ok := ls.sets.get(key)
+	if !ok {
+		s = newSet(limits, which)
+		ls.sets.put(key, s)
+	}
+	return s
+}
+
+func newSet(limits []*compiled, which []int) *set {
+	s := &set{}
+	b := []byte{byte(len(which))}
+	for _, i := range which {
+		b = append(b, limits[i].limit[:limitSize]...)
+		s.calendar = s.calendar || limits[i].calendar()
+	}
+	for _, i := range which {
+		zone, name := limits[i].limit[limitSize:], limits[i].name
+		b = append(b, byte(len(zone)), byte(len(name)))
+		b = append(append(b, zone...), name...)
+	}
+	// 52 bits, 13 of the digits that the script knows the sum by.
+	sum := sha1.Sum(b)
+	appendNumber(s.digest[:0], int64(binary.BigEndian.Uint64(sum[:])>>12))
+	s.text = string(b[1:])
+	return s
 }
 
 func appendLimit(b []byte, l *sluice.Limit) []byte {

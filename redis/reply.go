@@ -28,22 +28,21 @@ const (
 const (
 	answerSize = 17 // of a reply without results: status, time, a number
 	resultSize = 33
-	statesSize = 9 // of a reply without states: status, time
 	stateSize  = 32
 )
 
 var errReply = fmt.Errorf("redis: %w: the script's answer makes no sense", sluice.ErrUnknown)
 
-// replySize is how long the reply to a take of n demands is that s starts
-// with, or 0 if it makes no sense.
-func replySize(s string, n int) int {
+// replySize is how long the reply to a take is that s starts with, or 0 if it
+// makes no sense.
+func replySize(s string, r *request) int {
 	if s == "" {
 		return 0
 	}
-	size := answerSize
+	size, n := answerSize, len(r.limits)
 	switch status := s[0]; {
-	case status&states != 0:
-		size = statesSize + n*stateSize
+	case status&states != 0: // a status in front of each part
+		size = len(r.args) + n*stateSize
 	case status&^repeated <= allowed:
 		size = answerSize + n*resultSize
 	}
@@ -74,11 +73,13 @@ func statusError(s string) error {
 // readTake fills d from the reply to a take.
 func readTake(reply string, r *request, t *sluice.Take, d *sluice.Decision) error {
 	n := len(t.Demands)
-	if size := replySize(reply, n); size == 0 || size != len(reply) {
+	if size := replySize(reply, r); size == 0 || size != len(reply) {
 		return errReply
 	}
-	if err := statusError(reply[:min(len(reply), answerSize)]); reply[0]&states == 0 && err != nil {
-		return err
+	if reply[0]&states == 0 {
+		if err := statusError(reply[:answerSize]); err != nil {
+			return err
+		}
 	}
 	*d = sluice.Decision{
 		Allowed:  reply[0]&1 != 0,
@@ -88,10 +89,11 @@ func readTake(reply string, r *request, t *sluice.Take, d *sluice.Decision) erro
 		Demands:  t.Demands,
 		Results:  slices.Grow(d.Results[:0], n)[:n],
 	}
-	at := readNumber(reply[1:])
+	var at int64
 	if reply[0]&states != 0 {
-		at = readStates(reply[statesSize:], at, r, t, d)
+		at = readStates(reply, r, t, d)
 	} else {
+		at = readNumber(reply[1:])
 		d.Delay = microseconds(readNumber(reply[9:]))
 		for i := range n {
 			readResult(reply[answerSize+i*resultSize:], &d.Results[r.demand(i)])
@@ -104,11 +106,17 @@ func readTake(reply string, r *request, t *sluice.Take, d *sluice.Decision) erro
 
 // readStates concludes results from the states of token buckets after a plain
 // take, and the time of the take.
-func readStates(reply string, at int64, r *request, t *sluice.Take, d *sluice.Decision) int64 {
+func readStates(reply string, r *request, t *sluice.Take, d *sluice.Decision) (at int64) {
+	part, more := 0, 0 // the parts begun, and what is to come of the last of them
 	for i := range t.Demands {
+		if more == 0 {
+			more = int(r.args[part][1])
+			part++
+		}
+		more--
 		n := r.demand(i)
 		dm, res, c := &t.Demands[n], &d.Results[n], r.limits[n]
-		state := reply[i*stateSize:]
+		state := reply[part+i*stateSize:]
 		used, rem := readNumber(state), readNumber(state[8:])
 		at = max(at, readNumber(state[16:]))
 		cost, left := int64(dm.Charge()), c.spec.Capacity-used

@@ -8,7 +8,7 @@ import (
 type kind byte
 
 const (
-	plainTakes kind = iota
+	plainTakes kind = iota + 16 // no flags of an argument are as much
 	fullTake
 	adjustment
 	settlement
@@ -30,8 +30,9 @@ const (
 // request is one call of the script under construction.
 type request struct {
 	keys    []string
-	args    []string // without the first
-	numbers []byte   // of each argument's key, from 1
+	args    []string // without a header
+	numbers []byte   // of each argument's key, from 1; twice, with the arguments' own, if joined is true
+	joined  bool
 	limits  []*compiled
 
 	// exact costs are those of an adjustment, where 0 does not mean a token.
@@ -53,14 +54,13 @@ type request struct {
 	limitRoom  [3]*compiled
 }
 
-// header starts the first argument: the time, which is left to the server, and
-// the kind. More may follow.
+// header starts the first argument: the kind, and the time, which is left to
+// the server. More may follow.
 func header(k kind) []byte {
-	return append(make([]byte, 8, 64), byte(k))
+	b := make([]byte, 1+8, 64)
+	b[0] = byte(k)
+	return b
 }
-
-// oneTake is the first argument of the commonest call.
-var oneTake = string([]byte{0, 0, 0, 0, 0, 0, 0, 0, byte(plainTakes), 1})
 
 // first is the first argument, of what it starts with: the numbers of the
 // others' keys follow.
@@ -68,19 +68,35 @@ func (r *request) first(start []byte) string {
 	return string(append(start, r.numbers...))
 }
 
+// firstOfTakes is the first argument of plain takes, for each part the numbers
+// of its key and of its argument; "" for one that needs no header.
+func (r *request) firstOfTakes() string {
+	if len(r.args) == 1 && !r.joined {
+		return ""
+	}
+	if r.joined {
+		return r.first(header(plainTakes))
+	}
+	b := header(plainTakes)
+	for i, k := range r.numbers {
+		b = append(b, k, byte(i+2))
+	}
+	return string(b)
+}
+
 // add adds demands to r: one argument for each record. The last is marked as
 // the end of a take. now is for calendar windows.
 func (s *Store) add(r *request, demands []sluice.Demand, now int64) error {
 	r.limits = r.limitRoom[:0]
 	for i := range demands {
-		c, err := s.limits.get(demands[i].Limit)
+		c, err := s.limits.named(&demands[i].Limit, demands[i].Key.Limit)
 		if err != nil {
 			return err
 		}
 		r.limits = append(r.limits, c)
 	}
-	if len(demands) == 1 {
-		r.addArg(demands, only, lastArg, now)
+	if len(demands) <= len(indices) && oneRecord(demands) {
+		s.addArg(r, demands, indices[:len(demands)], lastArg, now)
 		return nil
 	}
 	groups := byRecord(len(demands), func(i int) *sluice.Key { return &demands[i].Key })
@@ -92,18 +108,20 @@ func (s *Store) add(r *request, demands []sluice.Demand, now int64) error {
 		if len(groups) > 1 {
 			r.order = append(r.order, which...)
 		}
-		r.addArg(demands, which, flags, now)
+		s.addArg(r, demands, which, flags, now)
 	}
 	return nil
 }
 
-var only = []int{0}
+var indices = upTo(16)
 
 // addArg adds the demands numbered in which, all of one record.
-func (r *request) addArg(demands []sluice.Demand, which []int, flags byte, now int64) {
-	var room [256]byte
+func (s *Store) addArg(r *request, demands []sluice.Demand, which []int, flags byte, now int64) {
+	var room [512]byte
+	set := s.limits.set(r.limits, which)
 	flags |= simpleArg
 	b := append(room[:0], flags, byte(len(which)))
+	b = append(b, set.digest[:]...)
 	for _, i := range which {
 		d := &demands[i]
 		if d.Limit.Algorithm != sluice.TokenBucket || d.Shadow || d.CountRefused {
@@ -115,12 +133,12 @@ func (r *request) addArg(demands []sluice.Demand, which []int, flags byte, now i
 	if d := &demands[which[0]]; len(which) == 1 && d.Limit.Algorithm == sluice.FixedWindow && d.Limit.Calendar == sluice.NoCalendar && !d.Shadow {
 		b[0] |= windowedArg
 	}
-	for _, i := range which {
-		limit, name := r.limits[i].limit, demands[i].Key.Limit
-		b = append(b, byte(len(limit)), byte(len(name)))
-		b = append(b, limit...)
-		b = append(b, name...)
+	head := len(b)
+	if arg := set.last.Load(); arg != nil && !r.numbered && !set.calendar && (*arg)[:head] == string(b) {
+		r.arg(*arg, &demands[which[0]].Key)
+		return
 	}
+	b = append(b, set.text...)
 	for _, i := range which {
 		if c := r.limits[i]; c.calendar() {
 			b = c.around(now).appendTo(b)
@@ -131,7 +149,11 @@ func (r *request) addArg(demands []sluice.Demand, which []int, flags byte, now i
 			b = append(b, byte(i))
 		}
 	}
-	r.arg(string(b), &demands[which[0]].Key)
+	arg := string(b)
+	if !r.numbered && !set.calendar {
+		set.last.Store(&arg)
+	}
+	r.arg(arg, &demands[which[0]].Key)
 }
 
 // arg adds an argument that is about a record.

@@ -150,6 +150,7 @@ func readArg(arg string, key sluice.Key, demands []sluice.Demand) ([]sluice.Dema
 	}
 	n := int(arg[1])
 	rest := scanner{arg[2:]}
+	rest.text(8) // the digest
 	demands = slices.Grow(demands, n)
 	first := len(demands)
 	for range n {
@@ -162,16 +163,10 @@ func readArg(arg string, key sluice.Key, demands []sluice.Demand) ([]sluice.Dema
 		readMeta(head[1], &d)
 		demands = append(demands, d)
 	}
-	for i := range n {
-		d := &demands[first+i]
-		a, b := rest.small(), rest.small()
-		limit, ok := readLimit(rest.text(a))
-		if !ok {
-			return nil, false
-		}
-		d.Limit, d.Key.Limit = limit, strings.Clone(rest.text(b))
-	}
-	return demands, true
+	ok := rest.limits(n, func(i int, limit sluice.Limit, name string) {
+		demands[first+i].Limit, demands[first+i].Key.Limit = limit, name
+	})
+	return demands, ok
 }
 
 // scanner reads a string from the front. What is not there is empty or 0.
@@ -185,6 +180,20 @@ func (s *scanner) text(n int) string {
 	t := s.s[:n]
 	s.s = s.s[n:]
 	return t
+}
+
+// limits reads n limits and the names that go with them.
+func (s *scanner) limits(n int, found func(i int, limit sluice.Limit, name string)) bool {
+	numbers := scanner{s.text(n * limitSize)}
+	for i := range n {
+		a, b := s.small(), s.small()
+		limit, ok := readLimit(numbers.text(limitSize) + s.text(a))
+		if !ok {
+			return false
+		}
+		found(i, limit, strings.Clone(s.text(b)))
+	}
+	return true
 }
 
 func (s *scanner) small() int {

@@ -3,7 +3,6 @@ package redis
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/bucket"
@@ -28,19 +27,20 @@ func readRecord(raw string) ([]stored, error) {
 		return nil, fmt.Errorf("redis: %w: %d", ErrVersion, raw[0])
 	}
 	rest := scanner{raw[1:]}
-	rest.number() // when all are full
+	rest.text(16) // until when it lives, the digest
 	all := make([]stored, rest.small())
+	rest.small() // the status
 	for i := range all {
 		s := &all[i].state
 		s.Used, s.Rem, s.Time, s.Consumed = rest.number(), rest.number(), rest.number(), rest.number()
 	}
+	ok := rest.limits(len(all), func(i int, limit sluice.Limit, name string) {
+		all[i].limit, all[i].name = limit, name
+	})
+	if !ok {
+		return nil, errReply
+	}
 	for i := range all {
-		a, b := rest.small(), rest.small()
-		var ok bool
-		if all[i].limit, ok = readLimit(rest.text(a)); !ok {
-			return nil, errReply
-		}
-		all[i].name = strings.Clone(rest.text(b))
 		if all[i].limit.Algorithm == sluice.FixedWindow {
 			all[i].state.Rem = 0 // it is where the window ends
 		}

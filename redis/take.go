@@ -61,22 +61,14 @@ func (s *Store) take(ctx context.Context, t *sluice.Take, d *sluice.Decision, no
 func (s *Store) ask(ctx context.Context, t *sluice.Take, r *request) (string, error) {
 	if t.ID == "" && !t.Peek && !t.UpTo && t.Within <= 0 {
 		if s.config.Separate {
-			return s.call(ctx, firstOfTakes(r), r)
+			return s.call(ctx, r.firstOfTakes(), r)
 		}
-		return s.combined(ctx, r, len(t.Demands))
+		return s.combined(ctx, r)
 	}
 	if t.ID != "" && !t.Peek {
 		r.keys = append(r.keys, receiptKey(t.ID))
 	}
 	return s.call(ctx, r.first(takeHeader(t)), r)
-}
-
-// firstOfTakes is the first argument of plain takes.
-func firstOfTakes(r *request) string {
-	if len(r.args) == 1 {
-		return oneTake
-	}
-	return r.first(header(plainTakes))
 }
 
 // takeHeader starts the first argument of a take with options.

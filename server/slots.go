@@ -1,9 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -216,13 +220,36 @@ func (q *slots) assign(w http.ResponseWriter) error {
 
 func (q *slots) batch(w http.ResponseWriter) error {
 	request, err := read[struct {
-		Events []schedule.Request `json:"events"`
+		Events slotRequests `json:"events"`
 	}](q.Request)
 	if err != nil {
 		return err
 	}
 	results, err := q.AssignBatch(q.Context(), request.Events)
 	return list(w, map[string]any{"results": results}, err)
+}
+
+// slotRequests are as many as a batch may have. They are counted as they are
+// read, for a large body could have a great many small ones.
+type slotRequests []schedule.Request
+
+func (all *slotRequests) UnmarshalJSON(b []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	decoder.DisallowUnknownFields()
+	if t, err := decoder.Token(); err != nil || t != json.Delim('[') {
+		return fieldError("events", clip(string(b)), "must be a list")
+	}
+	for decoder.More() {
+		if len(*all) == schedule.MaxBatch {
+			return fieldError("events", "more", fmt.Sprintf("must be at most %d", schedule.MaxBatch))
+		}
+		var one schedule.Request
+		if err := decoder.Decode(&one); err != nil {
+			return badBody(err, reflect.TypeFor[schedule.Request]())
+		}
+		*all = append(*all, one)
+	}
+	return nil
 }
 
 // reconcile finds slots that were assigned and never started. Over HTTP nobody

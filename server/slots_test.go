@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,6 +154,8 @@ func TestSlotProblems(t *testing.T) {
 		{"POST", "/v1/slots/assign", `{"event":"x","at":"now"}`, "body"},
 		{"POST", "/v1/slots/batch", `{"events":[]}`, "requests"},
 		{"POST", "/v1/slots/batch", `{"events":7}`, "events"},
+		{"POST", "/v1/slots/batch", `{"events":[` + strings.Repeat("{},", 10_000) + `{}]}`, "events"},
+		{"POST", "/v1/slots/batch", `{"events":[{"evnt":"x"}]}`, "body"},
 		{"GET", "/v1/slots/plans/tiny/load?bars=0", ``, "max"},
 		{"GET", "/v1/slots/plans/tiny/load?step=0s", ``, "step"},
 		{"GET", "/v1/slots/plans/tiny/window?cursor=x", ``, "cursor"},

@@ -45,6 +45,7 @@ type theater struct {
 	records    catalog.Store
 	log        *logBook
 	stop       func() error
+	handler    http.Handler
 }
 
 // clock is moved by the test.

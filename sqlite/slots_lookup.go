@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/sluice-go/sluice/schedule"
@@ -24,7 +25,7 @@ func scanSlot(row scanner) (schedule.Slot, error) {
 		return s, err
 	}
 	s.Window, s.Scheduled, s.Requested, s.Created = micros(window), micros(at), micros(requested), micros(created)
-	if s.State <= schedule.Running {
+	if s.State <= schedule.Running && due < math.MaxInt64 {
 		s.Due = micros(due)
 	}
 	s.Payload = payload

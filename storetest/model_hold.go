@@ -48,7 +48,6 @@ func (m *Model) hold(q *sluice.HoldRequest, spec *bucket.Spec, now int64) sluice
 		m.write(w)
 		g.Amount, g.Expires = sluice.Tokens(amount), time.UnixMicro(expires)
 	} else {
-		g.Held = spec.Holdable() && w.view.ForHeld(least)
 		g.RetryIn = duration(spec.HoldableIn(&w.state, w.view, least))
 		g.Held = spec.Holdable() && w.view.ForHeld(least)
 	}

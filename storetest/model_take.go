@@ -101,14 +101,13 @@ func (m *Model) plan(t *sluice.Take, specs []*bucket.Spec, now int64) plan {
 	p.ask = asks(t, p.buckets)
 	for i, w := range p.buckets {
 		shadow := t.Demands[i].Shadow
-		fits, held := p.ask[i] <= w.view.Available(), w.view.ForHeld(p.ask[i])
+		fits := p.ask[i] <= w.view.Available()
 		if !fits && !shadow && !t.UpTo {
 			if wait, ok := w.ahead(p.ask[i], t.Within); ok {
-				fits, held, p.delay = true, false, max(p.delay, wait)
+				fits, p.delay = true, max(p.delay, wait)
 			}
 		}
-		p.results[i].Fits, p.results[i].Held = fits, held
-		p.results[i].Held = !fits && w.view.ForHeld(p.ask[i])
+		p.results[i].Fits, p.results[i].Held = fits, !fits && w.view.ForHeld(p.ask[i])
 		p.allowed = p.allowed && (fits || shadow)
 	}
 	return p

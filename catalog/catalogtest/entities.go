@@ -23,6 +23,7 @@ func entityChecks() []Check {
 		{"tiers: there or not, used or not", checkTiers},
 		{"tiers: deleted while somebody gets it", checkTierRace},
 		{"names are checked at the edge", checkEdge},
+		{"nothing has a name that cannot be stored", checkUnstorable},
 	}
 }
 
@@ -342,4 +343,45 @@ func checkEdge(t *testing.T, open Open) {
 	d.is("a change nowhere", err, catalog.ErrNotFound)
 	_, err = d.c.Entities(d.ctx, d.namespace, catalog.EntityQuery{Max: 1001})
 	d.wrong("a page too large", err)
+}
+
+// checkUnstorable asks for what cannot be there, in every way in which callers
+// can name it. That is no failure of the store.
+func checkUnstorable(t *testing.T, open Open) {
+	d := newDesk(t, open)
+	for _, odd := range []string{"a\x00b", "\xff"} {
+		_, err := d.c.Entity(d.ctx, d.namespace, odd)
+		d.is("an entity", err, catalog.ErrNotFound)
+		_, err = d.c.Entity(d.ctx, odd, "alice")
+		d.is("an entity elsewhere", err, catalog.ErrNotFound)
+		_, err = d.c.Tier(d.ctx, d.namespace, odd)
+		d.is("a tier", err, catalog.ErrNotFound)
+		_, err = d.c.Key(d.ctx, d.namespace, odd)
+		d.is("a key", err, catalog.ErrNotFound)
+		_, err = d.c.Namespace(d.ctx, odd)
+		d.is("a namespace", err, catalog.ErrNotFound)
+		d.is("deleting a tier", d.e.DeleteTier(d.ctx, odd, 0), catalog.ErrNotFound)
+		d.is("deleting a key", d.e.DeleteKey(d.ctx, odd), catalog.ErrNotFound)
+		d.is("removing an override", d.e.RemoveOverride(d.ctx, odd, "rpm", ""), catalog.ErrNotFound)
+		_, err = d.c.Resolve(d.ctx, catalog.Subject{Namespace: odd, Entity: "alice"})
+		d.is("resolving elsewhere", err, catalog.ErrNotFound)
+
+		entities, err := d.c.Entities(d.ctx, d.namespace, catalog.EntityQuery{Parent: odd})
+		d.no(err)
+		keys, err := d.c.Keys(d.ctx, d.namespace, odd, "", 0)
+		d.no(err)
+		limits, err := d.c.ListLimits(d.ctx, d.namespace, catalog.LimitsQuery{Entity: odd})
+		d.no(err)
+		overrides, err := d.c.Overrides(d.ctx, d.namespace, odd, "", 0)
+		d.no(err)
+		events, err := d.c.Audit(d.ctx, d.namespace, catalog.AuditQuery{Subject: odd})
+		d.no(err)
+		used, err := d.c.Usage(d.ctx, d.namespace, catalog.UsedQuery{Entity: odd})
+		d.no(err)
+		sum, err := d.c.UsageSummary(d.ctx, odd, catalog.UsedQuery{})
+		d.no(err)
+		if n := len(entities.Entities) + len(keys.Keys) + len(limits.Limits) + len(overrides.Overrides) + len(events.Events) + len(used.Used) + len(sum.Used); n != 0 {
+			t.Errorf("%q: %d things are found", odd, n)
+		}
+	}
 }

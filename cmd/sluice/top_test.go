@@ -40,24 +40,24 @@ func TestTopView(t *testing.T) {
 	}{
 		{100, 7, "u", `
 sluice top  03:04:05Z  http://127.0.0.1:8080  4 buckets  2 critical  1 warning
-ENTITY     RESOURCE LIMIT                           USED         LEFT ALLOWED LIMITED FULL IN
-debtor     chat     rpm     ████████████████████    130% !!       -30       0       0      2m
-bob        chat     rpm     ██████████████████▌      93% !!         7     300      30      1m
-a company… chat     rpm     ██████████████▏          71% !         29       7       0      1m
-alice      chat     rpm     ████████▌                42%         57.5      12       1     42s
+ENTITY        RESOURCE  LIMIT                             USED         LEFT ALLOWED LIMITED FULL IN
+debtor        chat      rpm         ████████████████████  130% !!       -30       0       0      2m
+bob           chat      rpm         ██████████████████▌    93% !!         7     300      30      1m
+a company wi… chat      rpm         ██████████████▏        71% !         29       7       0      1m
+alice         chat      rpm         ████████▌              42%         57.5      12       1     42s
 u utilisation  r requests  e entity  q quit
 `},
 		{72, 5, "r", `
 sluice top  03:04:05Z  http://127.0.0.1:8080  4 buckets  2 critical  1 …
-ENTITY  RESO… LIMIT                 USED         LEFT ALLOWED LIMITED
-bob     chat  rpm    █████████████   93% !!         7     300      30
-alice   chat  rpm    █████▉          42%         57.5      12       1
+ENTITY  RESO… LIMIT                   USED         LEFT ALLOWED LIMITED
+bob     chat  rpm     █████████████    93% !!         7     300      30
+alice   chat  rpm     █████▉           42%         57.5      12       1
 u utilisation  r requests  e entity  q quit
 `},
 		{40, 4, "e", `
 sluice top  03:04:05Z  http://127.0.0.1…
-ENT… RE… LIM…           USED         LEF
-a c… ch… rpm  █████▋     71% !         2
+EN… R… LIM…           USED         LEFT
+a … c… rpm  █████▋     71% !         29
 u utilisation  r requests  e entity  q …
 `},
 	} {
@@ -188,15 +188,16 @@ func TestTopOnATerminal(t *testing.T) {
 	outside.WriteString("e")
 	until("by entity", order("alice", "bob", "carol"))
 	outside.WriteString("r")
-	until("by requests", order("carol", "alice", "bob"))
+	until("by requests", order("carol", "bob", "alice"))
 
 	// Nothing changes but the time: that costs next to nothing.
 	sent = 0
 	started := screen.String()
 	until("a second passes", func(text string) bool { return text != started })
-	if sent > 100 {
+	if sent > 60 {
 		t.Errorf("an update cost %d bytes", sent)
 	}
+	t.Logf("an update cost %d bytes", sent)
 
 	s.ok(t, "take", "dave", "api", "--cost", "20")
 	until("a new bucket", order("dave"))

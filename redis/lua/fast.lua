@@ -1,122 +1,151 @@
--- Plain takes, without options or ids. There may be several, one after the
--- other, each deciding on what those before it left.
---
--- Most are of all the buckets of their keys, which are token buckets without
--- holds and under unchanged limits. Those are decided right here, in straight
--- lines, because defining the functions of the general case alone costs as
--- much as a take. The first take that is not so simple, and all after it, are
--- left to the general case. What costs most here is making strings and tables:
--- there are as few as can be.
---
--- The reply to a take is its status, the time, and the states of its buckets,
--- from which Go knows the rest.
-local REFUSED, ALLOWED = 32, 33
-local first, last = 2, #ARGV -- the arguments of takes not decided yet
-local plain = byte(ARGV[1], 9) == 0
+local sub, floor, ceil, max, min = string.sub, math.floor, math.ceil, math.max, math.min
 
-if last == 2 and plain then -- one take of one key
-	local arg, raw = ARGV[2], raws[1]
-	local flags, n, _, _, cost, _, _, _, _, amount, period, capacity = read('<BBBBdBBBBddd', arg)
-	if flags == LAST + SIMPLE and n == 1 then -- and of one bucket: the commonest of all
-		local limits, known = sub(arg, 13), true
-		local used, rem, time, consumed = 0, 0, now, 0
-		if raw then
-			known = byte(raw) == VERSION and byte(raw, 10) == 1 and sub(raw, 43) == limits
-			if known then
-				used, rem, time, consumed = read('<dddd', raw, 11)
-				--include refill
-			end
-		end
-		if known and used + cost > capacity then
-			return write('<Bddddd', REFUSED, now, used, rem, time, consumed)
-		elseif known then
-			used, consumed = used + cost, min(consumed + cost, 2 ^ 53 - 1)
-			local full = time + used / amount * period
-			local value = write('<BdBddddc0', VERSION, full, 1, used, rem, time, consumed, limits)
-			call('SET', KEYS[1], value, 'PX', testing and 3600000 or floor(min(full - now, 2 ^ 52) / 1000) + 2)
-			return write('<Bddddd', ALLOWED, now, used, rem, time, consumed)
-		end
+-- sluice.Algorithm
+local TOKENS, SLIDING, FIXED, CONCURRENCY = 0, 1, 2, 3
+
+-- What follows is for calls with a header; a lone take gets one. raws is what
+-- the keys hold, false if nothing. It changes as the call goes on; what has
+-- changed is written in the end.
+local header, raws = one, nil
+if flags < PLAIN then
+	header = '\16\0\0\0\0\0\0\0\0\1\1'
+	testing = ARGV[2]
+else
+	now = read('<d', header, 2)
+	testing = now ~= 0
+end
+if tried then
+	raws = {raw}
+else
+	if flags < PLAIN and testing then
+		now = read('<d', testing)
+	elseif not testing then
+		local t = call('TIME')
+		now = t[1] * 1000000 + t[2]
+	end
+	if #KEYS == 1 then
+		raws = {call('GET', KEYS[1])}
+	else
+		raws = call('MGET', unpack(KEYS))
 	end
 end
+local kind = byte(header) - PLAIN
+local plain = kind == 0
 
-local out, changed = {}, {} -- replies; which keys have changed
-local f = {VERSION, 0, 1, 0, 0, 0, 0, 0} -- the fields of a key's value
-local numbers = #ARGV[1] - last -- where those of the arguments' keys are
+-- Plain takes, one after the other, each deciding on what those before it left.
+-- Most are as simple as those decided above, but may be of several keys each.
+-- The first take that is not so simple, and all after it, are left to the
+-- general case.
+--
+-- Of the keys looked at: an argument with their limits; until when they live;
+-- and if they have changed, the new states and when they are full.
+local args, lives, states, fulls = {}, {}, {}, {}
+local out, outs = {}, 0 -- replies
+local first, last = 2, #ARGV -- the arguments, or for plain takes the parts, not done yet
+if plain then
+	first, last = 1, (#header - 9) / 2
+end
 
-local simple = plain
+-- keepFor is how long a key is to live, in milliseconds. It is rounded up, and
+-- one more because the server counts in whole milliseconds.
+local function keepFor(till)
+	return testing and '3600000' or string.format('%d', min(till - now, 2 ^ 52 * 1.25) / 1000 + 2)
+end
+
+-- later is until when a key is to live that is needed until full.
+local function later(full)
+	full = min(full, now + 2 ^ 52)
+	return full + (full - now) / 4 + 1000000
+end
+
+-- whole is the new value of a key that has changed.
+local function whole(k)
+	local arg, state = args[k], states[k]
+	local digest, n = read('<d', arg, 3), (#state - 1) / 32
+	if fulls[k] > lives[k] then
+		lives[k] = later(fulls[k])
+	end
+	return write('<BddB', VERSION, lives[k], digest, n) .. state .. sub(arg, 11 + 10 * n)
+end
+
+local simple, previous = plain and not tried, nil
+local digest, cost1, cost2, cost3 -- what the previous argument says
+local amount1, period1, capacity1, amount2, period2, capacity2, amount3, period3, capacity3
 while simple and first <= last do
-	if byte(ARGV[first]) == LAST + WINDOWED then -- a take of one fixed window
-		--include window
-	else
-		local to, charge, fits, head, values = first, 1, true, #out + 1, nil
-		repeat
-			local arg, k = ARGV[to], byte(ARGV[1], numbers + to)
-			local flags, n = read('<BB', arg)
-			local raw, limits = raws[k], sub(arg, 3 + 10 * n)
-			if flags % 4 < SIMPLE or raw and (byte(raw) ~= VERSION or byte(raw, 10) ~= n or sub(raw, 11 + 32 * n) ~= limits) then
-				simple = false
-				break
+	local to, head, refusing, done, new, newFulls = first, outs, false, false, nil, nil
+	repeat
+		local k, a = byte(header, 8 + 2 * to, 9 + 2 * to)
+		local arg, raw, before = ARGV[a], raws[k], args[k]
+		local flags, n = byte(arg, 1, 2)
+		local state, full, reply
+		if flags == LAST + WINDOWED then
+			--include look 1
+			if simple then
+				--include window
 			end
-			--include part
-			local size, dddd, whole, value = 4 * n + 3, 'dddd', '<BdBddddc0', nil
-			if n == 2 then -- the usual ones are spelled out, as making strings costs
-				dddd, whole = 'dddddddd', '<BdBddddddddc0'
-			elseif n == 3 then
-				dddd, whole = 'dddddddddddd', '<BdBddddddddddddc0'
-			elseif n > 3 then
-				dddd = string.rep('dddd', n)
-				whole = '<BdB' .. dddd .. 'c0'
+		elseif flags < SIMPLE or flags > SIMPLE + LAST then
+			simple = false
+		elseif n == 1 then
+			--include look 1
+			if simple then
+				--include decide 1
 			end
-			if fits then
-				f[2], f[3], f[size + 1] = full, n, limits
-				value = write(whole, unpack(f, 1, size + 1))
+		elseif n == 2 then
+			--include look 2
+			if simple then
+				--include decide 2
 			end
-			local again = flags > SIMPLE and not fits and charge == 1
-			if again then -- without the costs, for the reply
-				to, charge = first, 0
-			elseif to == first and flags > SIMPLE then -- all of one key
-				f[2], f[3] = fits and ALLOWED or REFUSED, now
-				local reply = write('<Bd' .. dddd, unpack(f, 2, size))
-				if last == 2 then -- and the only take
-					if fits then
-						call('SET', KEYS[1], value, 'PX', testing and 3600000 or floor(min(full - now, 2 ^ 52) / 1000) + 2)
-					end
-					return reply
-				end
-				out[head] = reply
-				if fits then
-					raws[k], changed[k] = value, true
-				end
-				to = to + 1
-			else
-				values = values or {}
-				values[k] = value
-				out[head] = '' -- known in the end
-				out[head + 1 + to - first] = write('<' .. dddd, unpack(f, 4, size))
-				to = to + 1
+		elseif n == 3 then
+			--include look 3
+			if simple then
+				--include decide 3
 			end
-		until flags > SIMPLE and not again
-		if not simple then -- undo what there is of this take, and leave it
-			for i = #out, head, -1 do
-				out[i] = nil
-			end
+		else
+			--include many
+		end
+		if not simple then
 			break
 		end
-		if values then
-			out[head] = write('<Bd', fits and ALLOWED or REFUSED, now)
-			for k, value in pairs(fits and values or {}) do
-				raws[k], changed[k] = value, true
-			end
+		outs = outs + 1
+		out[outs] = reply or state
+		done = flags % 2 == LAST
+		if full and done and to == first then -- its only part
+			states[k], fulls[k] = state, full
+		elseif full then
+			new, newFulls = new or {}, newFulls or {}
+			new[k], newFulls[k] = state, full
+		elseif not refusing and not (done and to == first) then -- all parts again, without their costs
+			refusing, done, to, outs, new = true, false, first - 1, head, nil
 		end
-		first = to
+		to = to + 1
+	until done
+	if not simple then -- forget what there is of this take, and leave it
+		outs = head
+		break
 	end
+	for k, state in pairs(new or {}) do
+		states[k], fulls[k] = state, newFulls[k]
+	end
+	first = to
 end
 
 -- All writing comes last: an error before it proves that nothing happened.
 if plain and first > last then
-	for k in pairs(changed) do
-		local full = read('<d', raws[k], 2)
-		call('SET', KEYS[k], raws[k], 'PX', testing and 3600000 or floor(min(full - now, 2 ^ 52) / 1000) + 2)
+	for k, state in pairs(states) do
+		if fulls[k] <= lives[k] then
+			call('SETRANGE', KEYS[k], '18', state)
+		else
+			local value = whole(k)
+			call('SET', KEYS[k], value, 'PX', keepFor(lives[k]))
+		end
 	end
-	return table.concat(out)
+	return table.concat(out, '', 1, outs)
+end
+
+local changed = {} -- which keys have changed
+for k in pairs(states) do
+	raws[k], changed[k] = whole(k), true
+end
+for i = outs + 1, #out do
+	out[i] = nil
 end

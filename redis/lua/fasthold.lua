@@ -6,8 +6,8 @@ local HOLDING, RETURNING = 5, 6
 local NOID = string.rep('\0', 16)
 local room, granted = {}, {} -- the buckets in which room was made; replies
 
-local kind = byte(ARGV[1], 9)
 if kind == HOLDING or kind == RETURNING then
+	local numbers = #header - last -- where those of the keys are
 	local MOST, FOREVER, MAXHOLDS = 2 ^ 53 - 1, 2 ^ 52, 256
 
 	-- refill is Spec.Refill from time to now.
@@ -29,18 +29,18 @@ if kind == HOLDING or kind == RETURNING then
 		return min(whole * period + ceil((rest * period - rem) / amount), FOREVER)
 	end
 
-	-- open reads a bucket whose limit and name take up size bytes, as it is
-	-- now: what is used, its remainder, what was consumed, the recall, the
+	-- open reads a bucket, in a record whose rest would begin at a place, as it
+	-- is now: what is used, its remainder, what was consumed, the recall, the
 	-- holds and their sum. It answers nothing if it is ahead of the clock.
-	local function open(raw, size, amount, period)
-		local used, rem, time, consumed = read('<dddd', raw, 11)
+	local function open(raw, rest, amount, period)
+		local used, rem, time, consumed = read('<dddd', raw, 20)
 		local recalled, recallCost, holds, held = 0, 0, '', 0
 		if time > now then
 			return nil
 		end
-		if #raw > 42 + size then
-			recalled, recallCost = read('<dd', raw, 47 + size)
-			local at = 63 + size
+		if #raw >= rest then
+			recalled, recallCost = read('<dd', raw, rest + 4)
+			local at = rest + 20
 			while at < #raw do
 				local n, expires = read('<dd', raw, at + 16)
 				if expires > now then
@@ -73,7 +73,7 @@ if kind == HOLDING or kind == RETURNING then
 
 	-- put notes a bucket's new state, or that it is as good as absent. That it
 	-- is full is noted late rather than exactly.
-	local function put(k, limits, amount, period, used, rem, consumed, recalled, recallCost, holds, held)
+	local function put(k, digest, limits, amount, period, used, rem, consumed, recalled, recallCost, holds, held)
 		changed[k] = true
 		if used == 0 and held == 0 and recalled <= now then
 			raws[k] = false
@@ -87,7 +87,7 @@ if kind == HOLDING or kind == RETURNING then
 			rest = write('<I4dd', 16 + #holds, recalled, recallCost) .. holds
 		end
 		full = max(full + (used + held) / amount * period, recalled)
-		raws[k] = write('<BdBddddc0', VERSION, full, 1, used, rem, now, consumed, limits) .. rest
+		raws[k] = write('<BddBBdddd', VERSION, later(full), digest, 1, ALLOWED, used, rem, now, consumed) .. limits .. rest
 	end
 
 	-- holdableIn is Spec.HoldableIn of what was not granted.
@@ -112,17 +112,15 @@ if kind == HOLDING or kind == RETURNING then
 	end
 
 	while kind == HOLDING and first <= last do
-		local arg, ask, k = ARGV[first], ARGV[first + 1], byte(ARGV[1], numbers + first)
-		local raw, limits, flags, n = raws[k], sub(arg, 13), read('<BB', arg)
-		local size = #limits
-		if flags % 4 < SIMPLE or n ~= 1 or raw and
-			(byte(raw) ~= VERSION or byte(raw, 10) ~= 1 or sub(raw, 43, 42 + size) ~= limits) then
+		local arg, ask, k = ARGV[first], ARGV[first + 1], byte(header, numbers + first)
+		local flags, n, digest, amount, period, capacity = read('<BBdxxxxxxxxxxxxddd', arg)
+		local raw, limits = raws[k], sub(arg, 21)
+		if flags % 4 < SIMPLE or n ~= 1 or raw and (byte(raw) ~= VERSION or read('<d', raw, 10) ~= digest) then
 			break
 		end
-		local amount, period, capacity = read('<ddd', arg, 17)
 		local used, rem, consumed, recalled, recallCost, holds, held = 0, 0, 0, 0, 0, '', 0
 		if raw then
-			used, rem, consumed, recalled, recallCost, holds, held = open(raw, size, amount, period)
+			used, rem, consumed, recalled, recallCost, holds, held = open(raw, 52 + #limits, amount, period)
 			if not used or #holds >= 32 * MAXHOLDS then
 				break
 			end
@@ -157,28 +155,30 @@ if kind == HOLDING or kind == RETURNING then
 			end
 		end
 		if grant > 0 or was then
-			put(k, limits, amount, period, used, rem, consumed, recalled, recallCost, holds, held)
+			put(k, digest, limits, amount, period, used, rem, consumed, recalled, recallCost, holds, held)
 		end
 		if free > grant then
-			room[#room + 1] = KEYS[k] .. '\0' .. sub(limits, 3 + byte(limits))
+			room[#room + 1] = KEYS[k] .. '\0' .. sub(limits, 37 + byte(limits, 35))
 		end
 		granted[#granted + 1] = write('<Bddddd', mark, grant, capacity - used - held, expires, now, retry)
 		first = first + 2
 	end
 
 	while kind == RETURNING and first <= last do
-		local arg, k = ARGV[first], byte(ARGV[1], numbers + first)
+		local arg, k = ARGV[first], byte(header, numbers + first)
 		local raw = raws[k]
 		if raw then
-			if byte(raw) ~= VERSION or byte(raw, 10) ~= 1 then
+			if byte(raw) ~= VERSION or byte(raw, 18) ~= 1 then
 				break
 			end
-			local name = sub(arg, 25)
-			local a, b, algorithm, _, amount, period = read('<BBBBdd', raw, 43)
-			if algorithm ~= TOKENS or sub(raw, 45 + a, 44 + a + b) ~= name then
+			local name, digest = sub(arg, 25), read('<d', raw, 10)
+			local algorithm, amount, period = read('<Bxdd', raw, 52)
+			local a, b = byte(raw, 86, 87)
+			local rest = 88 + a + b
+			if algorithm ~= TOKENS or sub(raw, 88 + a, rest - 1) ~= name then
 				break
 			end
-			local used, rem, consumed, recalled, recallCost, holds, held = open(raw, 2 + a + b, amount, period)
+			local used, rem, consumed, recalled, recallCost, holds, held = open(raw, rest, amount, period)
 			if not used then
 				break
 			end
@@ -186,7 +186,7 @@ if kind == HOLDING or kind == RETURNING then
 			holds, was = close(holds, sub(arg, 9, 24))
 			if was then
 				local spent = min(max(read('<d', arg), 0), was)
-				put(k, sub(raw, 43, 44 + a + b), amount, period, used + spent, rem, min(consumed + spent, MOST),
+				put(k, digest, sub(raw, 52, rest - 1), amount, period, used + spent, rem, min(consumed + spent, MOST),
 					recalled, recallCost, holds, held - was)
 				if was > spent then
 					room[#room + 1] = KEYS[k] .. '\0' .. name
@@ -199,8 +199,7 @@ if kind == HOLDING or kind == RETURNING then
 	if first > last then
 		for k in pairs(changed) do
 			if raws[k] then
-				local full = read('<d', raws[k], 2)
-				call('SET', KEYS[k], raws[k], 'PX', testing and 3600000 or floor(min(full - now, FOREVER) / 1000) + 2)
+				call('SET', KEYS[k], raws[k], 'PX', keepFor((read('<d', raws[k], 2))))
 			else
 				call('DEL', KEYS[k])
 			end

@@ -9,7 +9,7 @@ if kind > 0 then
 end
 while plain and first <= last do -- what the fast way has left
 	local to = first
-	while not has(byte(ARGV[to]), LAST) do
+	while not has(byte(argOf(to)), LAST) do
 		to = to + 1
 	end
 	out[#out + 1] = plainTake(first, to)

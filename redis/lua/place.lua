@@ -7,9 +7,14 @@ local FOREIGN, WINDOW, MISMATCH, CROWDED, CLOSED, NOLIMIT, FIXEDCOST = 2, 3, 4, 
 
 local MOSTBUCKETS = 255 -- of a key
 
--- keyOf is the number of an argument's key.
+-- keyOf and argOf are the number of the key and the argument of a part of a
+-- plain take, or of any other call's argument.
 local function keyOf(i)
-	return byte(ARGV[1], #ARGV[1] - #ARGV + i)
+	return plain and byte(header, 8 + 2 * i) or byte(header, #header - #ARGV + i)
+end
+
+local function argOf(i)
+	return plain and ARGV[byte(header, 9 + 2 * i)] or ARGV[i]
 end
 
 local function has(flags, bit)
@@ -35,7 +40,7 @@ end
 -- it goes by the record, which knows no better than the latest of all; they
 -- are looked at only when the record has grown, so that it does not for ever.
 local function tidy(r)
-	local kept = {full = 0, changed = r.changed}
+	local kept = {lives = 0, changed = r.changed}
 	for _, b in ipairs(r) do
 		if r.grown and not b.full then
 			local s = decode(b)
@@ -43,7 +48,7 @@ local function tidy(r)
 		end
 		if not b.idle then
 			kept[#kept + 1] = b
-			kept.full = max(kept.full, b.full or r.full)
+			kept.lives = max(kept.lives, b.full and later(b.full) or r.lives)
 		end
 	end
 	return kept
@@ -76,15 +81,11 @@ end
 -- parse reads an argument.
 local function parse(arg)
 	local n = byte(arg, 2)
-	local at, all = 3 + 10 * n, {}
+	local at, all = 11 + 44 * n, {}
 	for d = 1, n do
-		local flags, _, cost = read('<BBd', arg, 10 * d - 7)
-		local a, b = read('<BB', arg, at)
-		all[d] = {
-			flags = flags, cost = cost,
-			limit = sub(arg, at + 2, at + 1 + a), name = sub(arg, at + 2 + a, at + 1 + a + b),
-		}
-		at = at + 2 + a + b
+		local flags, _, cost = read('<BBd', arg, 10 * d + 1)
+		all[d] = {flags = flags, cost = cost}
+		all[d].limit, all[d].name, at = readLimit(arg, 11 + 10 * n + 34 * (d - 1), at)
 	end
 	for d = 1, n do
 		if byte(all[d].limit, 2) % 16 > 0 then
@@ -137,7 +138,7 @@ end
 local function demands(first, last)
 	local all = {}
 	for i = first, last do
-		for _, demand in ipairs(parse(ARGV[i])) do
+		for _, demand in ipairs(parse(argOf(i))) do
 			local pl, status, detail = place(keyOf(i), demand, true)
 			if not pl then
 				return nil, status, detail
@@ -180,10 +181,8 @@ local function freed(pl)
 	room[#room + 1] = KEYS[pl.k] .. '\0' .. pl.name
 end
 
-local function put(key, value, expires)
-	-- The time to live is rounded up, and one more because the server counts
-	-- in whole milliseconds.
-	call('SET', key, value, 'PX', testing and 3600000 or floor(min(expires - now, FOREVER) / 1000) + 2)
+local function put(key, value, lives)
+	call('SET', key, value, 'PX', keepFor(lives))
 end
 
 -- flush writes everything and tells those who wait of room. It comes last: an

@@ -1,5 +1,5 @@
 -- Settling a lease:
---   time, kind, action, life, how  '<dBBdB'
+--   kind, time, action, life, how  '<BdBdB'
 -- The first key is its receipt's; the keys of the buckets are in the receipt.
 -- Arguments are costs, '<d' and the limit's name; or the windows of a calendar
 -- limit, with a cost of -1, '<ddddd' and the limit.
@@ -90,7 +90,7 @@ local function settleOne(pl, e, r, action, expires)
 end
 
 local function settle()
-	local action, life, how = read('<BdB', ARGV[1], 10)
+	local action, life, how = read('<BdB', header, 10)
 	local r, version = readReceipt(raws[1])
 	if version then
 		return answer(FOREIGN, now, version)

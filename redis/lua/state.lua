@@ -90,10 +90,18 @@ local function encode(b, p, s)
 	end
 end
 
+-- readLimit reads a limit that is at one place of a record or argument, and
+-- whose zone and name are at another. It answers where the next ones are.
+local function readLimit(text, limit, at)
+	local a, b = byte(text, at, at + 1)
+	local zone, name = sub(text, at + 2, at + 1 + a), sub(text, at + 2 + a, at + 1 + a + b)
+	return sub(text, limit, limit + 33) .. zone, name, at + 2 + a + b
+end
+
 -- A record is all buckets of a key. It is nil, and the version follows, if
 -- another version has written it.
 local function readRecord(raw)
-	local r = {full = 0}
+	local r = {lives = 0}
 	if not raw then
 		return r
 	end
@@ -102,16 +110,12 @@ local function readRecord(raw)
 		return nil, version
 	end
 	local n
-	version, r.full, n = read('<BdB', raw)
-	local at = 11 + 32 * n
+	version, r.lives, n = read('<BdxxxxxxxxB', raw)
+	local at = 20 + 66 * n
 	for i = 1, n do
-		local used, rem, time, consumed = read('<dddd', raw, 32 * i - 21)
-		local a, b = read('<BB', raw, at)
-		r[i] = {
-			used = used, rem = rem, time = time, consumed = consumed, rest = '',
-			limit = sub(raw, at + 2, at + 1 + a), name = sub(raw, at + 2 + a, at + 1 + a + b),
-		}
-		at = at + 2 + a + b
+		local used, rem, time, consumed = read('<dddd', raw, 32 * i - 12)
+		r[i] = {used = used, rem = rem, time = time, consumed = consumed, rest = ''}
+		r[i].limit, r[i].name, at = readLimit(raw, 20 + 32 * n + 34 * (i - 1), at)
 	end
 	for i = 1, at <= #raw and n or 0 do
 		local size = read('<I4', raw, at)
@@ -122,13 +126,16 @@ local function readRecord(raw)
 end
 
 local function writeRecord(r)
-	local n, empty = #r, true
-	local out = {write('<BdB', VERSION, r.full, n)}
+	local n, empty, states, limits, names, rests = #r, true, {}, {}, {}, {}
 	for i, b in ipairs(r) do
-		out[i + 1] = write('<dddd', b.used, b.rem, b.time, b.consumed)
-		out[i + 1 + n] = write('<BB', #b.limit, #b.name) .. b.limit .. b.name
-		out[i + 1 + 2 * n] = write('<I4', #b.rest) .. b.rest
+		states[i] = write('<dddd', b.used, b.rem, b.time, b.consumed)
+		limits[i] = sub(b.limit, 1, 34)
+		names[i] = write('<BB', #b.limit - 34, #b.name) .. sub(b.limit, 35) .. b.name
+		rests[i] = write('<I4', #b.rest) .. b.rest
 		empty = empty and b.rest == ''
 	end
-	return table.concat(out, '', 1, empty and 1 + 2 * n or #out)
+	limits = table.concat(limits) .. table.concat(names)
+	local digest = tonumber(sub(redis.sha1hex(write('<B', n) .. limits), 1, 13), 16)
+	return write('<BddBB', VERSION, r.lives, digest, n, ALLOWED) .. table.concat(states) .. limits ..
+		(empty and '' or table.concat(rests))
 end

@@ -99,14 +99,14 @@ local function plainTake(first, last)
 end
 
 -- fullTake is a take with options:
---   time, kind, options, within, keep, print, id of its flights  '<dBBdd'
+--   kind, time, options, within, keep, print, id of its flights  '<BdBdd'
 -- One with an id has the key of its receipt after those of its buckets.
 local LEASE, PEEK, UPTO, REFUSE = 1, 2, 4, 8
 local REPEATED = 16
 
 local function fullTake()
-	local options, within, life = read('<Bdd', ARGV[1], 10)
-	local print, id = sub(ARGV[1], 27, 42), nil
+	local options, within, life = read('<Bdd', header, 10)
+	local print, id = sub(header, 27, 42), nil
 	if #KEYS >= #ARGV then
 		id = #KEYS
 		local r, version = readReceipt(raws[id])
@@ -126,7 +126,7 @@ local function fullTake()
 		return answer(status, now, detail)
 	end
 	local o = {
-		within = within, keep = life, flight = sub(ARGV[1], 43, 58),
+		within = within, keep = life, flight = sub(header, 43, 58),
 		peek = has(options, PEEK), upTo = has(options, UPTO), refuse = has(options, REFUSE),
 	}
 	local reply, effect, t, delay = take(all, o)

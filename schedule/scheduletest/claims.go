@@ -205,6 +205,9 @@ func confirming(t *testing.T, b *bench) {
 	if _, err := b.Confirm(t.Context(), "e", "temporal"); !errors.Is(err, schedule.ErrConflict) {
 		t.Errorf("confirming twice: %v", err)
 	}
+	if slot, err := b.Slot(t.Context(), "e"); err != nil || !slot.Due.IsZero() {
+		t.Errorf("%v: %+v is never due", err, slot)
+	}
 	b.advance(1000 * time.Hour)
 	if n := len(b.claim(t, "w", 1)); n != 0 {
 		t.Error("a dispatcher claimed what its owner runs")
