@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,10 @@ const (
 
 	loadTimeout = 10 * time.Second
 	shards      = 64
+
+	// maxFlights is how many reads of one cache are under way at once. They go
+	// on when who began them is gone, so there must be an end to them.
+	maxFlights = 256
 )
 
 // cache remembers answers, "nothing there" among them. Each is read once at a
@@ -36,6 +41,7 @@ type cache[K comparable, V any] struct {
 	freshness  *freshness
 	load       func(context.Context, K) (loaded[V], error)
 	each       int // entries in a shard
+	room       chan struct{}
 	shards     [shards]shard[K, V]
 
 	loads, failures, served, evicted atomic.Int64
@@ -82,7 +88,8 @@ type CacheStats struct {
 
 func newCache[K comparable, V any](entries int, ttl, stale time.Duration, clock func() time.Time, f *freshness,
 	load func(context.Context, K) (loaded[V], error)) *cache[K, V] {
-	c := &cache[K, V]{ttl: ttl, stale: stale, clock: clock, freshness: f, load: load, each: max(1, entries/shards)}
+	c := &cache[K, V]{ttl: ttl, stale: stale, clock: clock, freshness: f, load: load,
+		each: max(1, entries/shards), room: make(chan struct{}, maxFlights)}
 	for i := range c.shards {
 		c.shards[i].entries = map[K]*entry[V]{}
 		c.shards[i].flights = map[K]*flight[V]{}
@@ -132,41 +139,77 @@ func (c *cache[K, V]) miss(ctx context.Context, sh *shard[K, V], k K, old *entry
 		c.served.Add(1)
 		return old.value, nil
 	}
-	f := c.fly(ctx, sh, k)
 	var patient <-chan time.Time
 	if usable {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		patient = timer.C
 	}
-	select {
-	case <-f.done:
-		if f.err == nil || !usable {
-			return f.value, f.err
-		}
-	case <-patient:
-	case <-ctx.Done():
-		if !usable {
+	f, err := c.wait(ctx, sh, k, patient)
+	if !usable {
+		if err != nil {
 			var none V
-			return none, ctx.Err()
+			return none, err
 		}
+		return f.value, f.err
+	}
+	if err == nil && f.err == nil {
+		return f.value, nil
 	}
 	c.served.Add(1)
 	return old.value, nil
 }
 
-// fly starts reading, or joins those who wait for it already.
-func (c *cache[K, V]) fly(ctx context.Context, sh *shard[K, V], k K) *flight[V] {
+var errImpatient = errors.New("it takes long, and there is an old answer")
+
+// wait waits for a read that has landed, and for room to begin one.
+func (c *cache[K, V]) wait(ctx context.Context, sh *shard[K, V], k K, patient <-chan time.Time) (*flight[V], error) {
+	var room chan<- struct{}
+	var done <-chan struct{}
+	f := c.fly(ctx, sh, k, false)
+	for {
+		if f != nil {
+			room, done = nil, f.done
+		} else {
+			room = c.room
+		}
+		select {
+		case <-done:
+			return f, nil
+		case room <- struct{}{}:
+			f = c.fly(ctx, sh, k, true)
+		case <-patient:
+			return nil, errImpatient
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// fly starts reading, or joins those who wait for it already. It answers nil
+// if there is no room for it, unless the caller has it.
+func (c *cache[K, V]) fly(ctx context.Context, sh *shard[K, V], k K, room bool) *flight[V] {
 	sh.Lock()
 	defer sh.Unlock()
 	if f := sh.flights[k]; f != nil {
+		if room {
+			<-c.room
+		}
 		return f
+	}
+	if !room {
+		select {
+		case c.room <- struct{}{}:
+		default:
+			return nil
+		}
 	}
 	f := &flight[V]{done: make(chan struct{})}
 	sh.flights[k] = f
 	// Others wait for it too, so it does not end with who began it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	go func() {
+		defer func() { <-c.room }()
 		defer cancel()
 		c.land(ctx, sh, k, f)
 	}()

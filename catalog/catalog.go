@@ -104,7 +104,7 @@ func Open(ctx context.Context, config Config) (*Catalog, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	c := &Catalog{config: config, store: config.Store}
+	c := &Catalog{config: config, store: careful{config.Store}}
 	c.declared.Store(&map[string]*Declaration{})
 	if err := c.createDefault(ctx); err != nil {
 		return nil, fmt.Errorf("catalog: %w", err)

@@ -28,7 +28,7 @@ func DecodeCursor(cursor string, parts int) ([]string, error) {
 		return nil, bad
 	}
 	var got []string
-	if json.Unmarshal(data, &got) != nil || len(got) != parts {
+	if json.Unmarshal(data, &got) != nil || len(got) != parts || !storable(got...) {
 		return nil, bad
 	}
 	return got, nil

@@ -10,6 +10,7 @@ import (
 // the client claims about forwarding are gone by now; what is added here is
 // what the gateway knows, or what a proxy that it trusts has said.
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.Opaque = "" // the gate has gone by the path
 	p.SetURL(g.upstream)
 	client, trusted := g.config.Gate.Client(p.In.Header, p.In.RemoteAddr)
 	if trusted {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -61,5 +62,25 @@ func TestHeadersThatServersConfuse(t *testing.T) {
 	}
 	if got.Header.Get("X-Kept") != "yes" || got.Header.Get("X-Forwarded-For") == "" {
 		t.Errorf("%v", got.Header)
+	}
+}
+
+// TestATargetThatIsNoPath: what the gate has looked at is what the upstream
+// is asked for.
+func TestATargetThatIsNoPath(t *testing.T) {
+	up := upstream(t, echo)
+	_, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, plain)})
+	for target, want := range map[string]string{"x:admin/users": `"uri":"/"`, "http://elsewhere/admin": `"uri":"/admin"`, "http:/admin": `"uri":"/admin"`} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(5 * time.Second))
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.Contains(string(answer), want) {
+			t.Errorf("%s: %s, %v", target, answer, err)
+		}
 	}
 }

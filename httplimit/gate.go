@@ -83,7 +83,12 @@ type view struct {
 type failure struct {
 	policy *policy.Policy
 	err    error
+	at     time.Time
 }
+
+// retryPolicy is how often it is tried to use a policy whose keys could not be
+// read: they may come later than the policy.
+const retryPolicy = 10 * time.Second
 
 // NewGate is a gate as config says. Close ends what it runs.
 func NewGate(config Config) (*Gate, error) {
@@ -125,7 +130,8 @@ func (g *Gate) Close() error {
 
 // Problem is why the newest policy is not in use, or nil if it is.
 func (g *Gate) Problem() error {
-	if f := g.failed.Load(); f != nil && f.policy == g.config.Policy() {
+	p := g.config.Policy()
+	if f := g.failed.Load(); f != nil && f.policy == p && g.view.Load().policy != p {
 		return f.err
 	}
 	return nil
@@ -158,8 +164,12 @@ func (g *Gate) current() *view {
 	if v.policy == p {
 		return v
 	}
-	if f := g.failed.Load(); f != nil && f.policy == p || !g.moving.CompareAndSwap(false, true) {
+	if f := g.failed.Load(); f != nil && f.policy == p && time.Since(f.at) < retryPolicy || !g.moving.CompareAndSwap(false, true) {
 		return v
+	}
+	if now := g.view.Load(); now != v { // somebody else was quicker
+		g.moving.Store(false)
+		return now
 	}
 	if v.policy.Namespace == p.Namespace && reflect.DeepEqual(v.policy.Identity, p.Identity) {
 		defer g.moving.Store(false)
@@ -175,8 +185,10 @@ func (g *Gate) move(old *view, p *policy.Policy) {
 	defer g.moving.Store(false)
 	next, err := g.see(p)
 	if err != nil {
-		g.failed.Store(&failure{policy: p, err: err})
-		g.config.Log.Error("the new policy is not used", "revision", p.Revision, "error", err)
+		if f := g.failed.Load(); f == nil || f.policy != p { // once
+			g.config.Log.Error("the new policy is not used", "revision", p.Revision, "error", err)
+		}
+		g.failed.Store(&failure{policy: p, err: err, at: time.Now()})
 		return
 	}
 	g.view.Store(next)

@@ -3,7 +3,9 @@ package httplimit_test
 import (
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,5 +111,49 @@ func TestAStoredShadowLimitBlocksNobody(t *testing.T) {
 		if a := ask(t, url, "GET", "/", "X-API-Key", key); a.StatusCode != 200 {
 			t.Fatalf("%d %s", a.StatusCode, a.body)
 		}
+	}
+}
+
+// TestAPolicyThatCannotBeUsedChangesNothing: as long as the old one decides,
+// its namespace's keys and limits count, and no other's.
+func TestAPolicyThatCannotBeUsedChangesNothing(t *testing.T) {
+	c := catalogOf(t)
+	text := func(namespace, more string) string {
+		return "version: 1\nnamespace: " + namespace + "\nlimits: {all: {limit: 10/hour}}\nheaders: {send: [ietf]}\n" + more
+	}
+	one, two := parse(t, text("one", "")), parse(t, text("two", "identity: {jwt: {algorithms: [HS256], secret_file: /nowhere/secret}}"))
+	keys := map[string]string{}
+	for _, namespace := range []string{"one", "two"} {
+		edit := c.Edit(namespace, catalog.By{Actor: "test"})
+		if err := edit.CreateNamespace(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		_, key, err := edit.CreateKey(t.Context(), catalog.Key{Entity: "dev"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[namespace] = key
+		limits := catalog.Limits{policy.DefaultLimit: {Limit: sluice.Per(map[string]int64{"one": 20, "two": 30}[namespace], time.Hour)}}
+		if _, err := edit.SetLimits(t.Context(), catalog.Scope{Entity: "dev"}, limits, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var current atomic.Pointer[policy.Policy]
+	current.Store(one)
+	g := gate(t, text("one", ""), func(config *httplimit.Config) {
+		config.Policy = current.Load
+		config.UseCatalog(c)
+	})
+	url := serve(t, g.Wrap(http.HandlerFunc(hello))).URL
+	current.Store(two)
+	ask(t, url, "GET", "/")
+	for g.Problem() == nil {
+		runtime.Gosched()
+	}
+	if a := ask(t, url, "GET", "/", "X-API-Key", keys["one"]); a.StatusCode != 200 || !strings.Contains(a.Header.Get("RateLimit-Policy"), "q=20;") {
+		t.Errorf("its own key: %d %v", a.StatusCode, a.Header)
+	}
+	if a := ask(t, url, "GET", "/", "X-API-Key", keys["two"]); a.StatusCode != 401 {
+		t.Errorf("a key of another namespace: %d %v", a.StatusCode, a.Header)
 	}
 }

@@ -146,8 +146,8 @@ func (l *Live) follow(ctx context.Context, n notices) {
 	}
 }
 
-// Reload loads the file now if it differs from what was loaded or refused
-// last. The error is why the file is not the policy in place.
+// Reload loads the file now if it differs from what was loaded, and from what
+// was refused for its mistakes, last. The error is why the file is not the policy in place.
 func (l *Live) Reload() error {
 	if l.path == "" {
 		return errors.New("a fixed policy has no file to load")
@@ -177,6 +177,7 @@ func (l *Live) Reload() error {
 	if err == nil && l.options.Prepare != nil {
 		if err = l.options.Prepare(p); err != nil {
 			err = fmt.Errorf("%s: %w", l.path, err)
+			l.tried = [sha256.Size]byte{} // what it misses may come later than the file
 		}
 	}
 	if err != nil {

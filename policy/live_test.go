@@ -154,6 +154,36 @@ func TestTheFirstLoadMustSucceed(t *testing.T) {
 	}
 }
 
+// TestWhatPrepareRefusesIsTriedAgain: what it needs, such as a file with keys,
+// may come after the policy that names it.
+func TestWhatPrepareRefusesIsTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	write(t, path, first)
+	var missing atomic.Bool
+	told := 0
+	l, err := Watch(t.Context(), path, Options{Log: quiet, Poll: time.Hour, Settle: time.Hour, Notify: func(Status) { told++ }, Prepare: func(*Policy) error {
+		if missing.Load() {
+			return errors.New("no such file")
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	missing.Store(true)
+	write(t, path, second)
+	for range 3 {
+		if err := l.Reload(); err == nil || inPlace(l) != "1/s" {
+			t.Fatalf("%v, %s", err, inPlace(l))
+		}
+	}
+	missing.Store(false)
+	if err := l.Reload(); err != nil || inPlace(l) != "2/s" || told != 3 || l.Status().Failures != 1 {
+		t.Errorf("%v, %s, told %d times, %+v", err, inPlace(l), told, l.Status())
+	}
+}
+
 func TestPrepareCanRefuse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	write(t, path, first)

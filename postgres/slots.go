@@ -195,6 +195,8 @@ type slotStatements struct {
 	claim, finish, renew, audit    string
 	between, unstarted, windows    string
 	insertAudit, giveBack, nextDue string
+	cancel                         string
+	sweep                          sweepStatements
 }
 
 func (s *Slots) in(sql string) string { return inSchema(s.config.Schema, sql) }

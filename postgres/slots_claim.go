@@ -93,7 +93,7 @@ func (s *Slots) Finish(ctx context.Context, namespace string, f schedule.Finish)
 			Time: f.Now, Event: f.Event, Action: f.Action, Fence: f.Fence,
 			Granted: f.Granted, Started: f.Started, Finished: f.Finished, Detail: f.Detail,
 		}
-		err := tx.QueryRow(ctx, s.sql.finish, namespace, f.Event, f.Fence, int16(state), due, back).Scan(&plan, &at, &e.Attempt, &e.Worker)
+		err := tx.QueryRow(ctx, s.sql.finish, namespace, f.Event, f.Fence, int16(state), due, back, f.Now.UnixMicro()).Scan(&plan, &at, &e.Attempt, &e.Worker)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("event %q, fence %d: %w", f.Event, f.Fence, schedule.ErrClaimLost)
 		}

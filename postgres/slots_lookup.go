@@ -101,7 +101,7 @@ func (s *Slots) Cancel(ctx context.Context, namespace, event string, now time.Ti
 		if slot.State != schedule.Waiting {
 			return errSlotState(event, slot.State, "too late to cancel")
 		}
-		if _, err := tx.Exec(ctx, s.in("UPDATE sluice.slot SET state = $3 WHERE namespace = $1 AND event = $2"), namespace, event, int16(schedule.Cancelled)); err != nil {
+		if _, err := tx.Exec(ctx, s.sql.cancel, namespace, event, int16(schedule.Cancelled), now.UnixMicro()); err != nil {
 			return err
 		}
 		slot.State, slot.Due = schedule.Cancelled, time.Time{}

@@ -16,6 +16,12 @@ const (
 	slotPlanID = "(SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2)"
 )
 
+// slotEnd is when a slot that is finished now, or its window, ends.
+func slotEnd(now string) string {
+	return "greatest(" + now + `::bigint, at,
+		(SELECT w.start + w.size FROM sluice.slot_window w WHERE w.plan = slot.plan AND w.start = slot.win))`
+}
+
 func newSlotStatements(schema string) slotStatements {
 	in := func(sql string) string { return inSchema(schema, sql) }
 	return slotStatements{
@@ -77,12 +83,13 @@ func newSlotStatements(schema string) slotStatements {
 				) entries
 			)
 			SELECT ` + slotColumns + " FROM claimed s JOIN sluice.slot_plan p ON p.id = s.plan ORDER BY s.at"),
-		finish: in(`UPDATE sluice.slot SET state = $4, due = coalesce($5, due), attempts = attempts - $6
+		finish: in(`UPDATE sluice.slot SET state = $4, due = coalesce($5, ` + slotEnd("$7") + `), attempts = attempts - $6
 			WHERE namespace = $1 AND event = $2 AND fence = $3 AND state = 1 RETURNING plan, at, attempts, coalesce(worker, '')`),
 		renew: in(`UPDATE sluice.slot s SET due = greatest(s.due, $4) FROM unnest($2::text[], $3::bigint[]) c (event, fence)
 			WHERE s.namespace = $1 AND s.event = c.event AND s.fence = c.fence AND s.state = 1 RETURNING s.event`),
 		nextDue: in("SELECT min(due) FROM sluice.slot WHERE plan = " + slotPlanID + " AND state < 2 AND due < $3"),
 
+		cancel:   in("UPDATE sluice.slot SET state = $3, due = " + slotEnd("$4") + " WHERE namespace = $1 AND event = $2"),
 		giveBack: in("UPDATE sluice.slot_window SET used = used - 1, room = used - 1 < cap WHERE plan = $1 AND start = $2"),
 		insertAudit: in(`INSERT INTO sluice.slot_audit
 			(time, namespace, plan, event, action, attempt, fence, worker, scheduled, granted, started, finished, detail)
@@ -90,5 +97,7 @@ func newSlotStatements(schema string) slotStatements {
 		audit: in(`SELECT a.id, a.time, p.name, a.event, a.action, a.attempt, a.fence, a.worker,
 			a.scheduled, a.granted, a.started, a.finished, a.detail
 			FROM sluice.slot_audit a JOIN sluice.slot_plan p ON p.id = a.plan WHERE `),
+
+		sweep: newSweepStatements(in),
 	}
 }

@@ -168,8 +168,8 @@ func (s *Scheduler) NewDispatcher(c DispatcherConfig) (*Dispatcher, error) {
 }
 
 // Run dispatches until ctx ends. Then it starts nothing more, gives back what
-// it has claimed and not started, and waits for the work that is running. It
-// is called once.
+// it has claimed and not started, and waits for the work that is running. Now
+// and then it does what [Scheduler.Sweep] does. It is called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if _, err := d.s.plans.get(ctx, d.config.Plan); err != nil {
 		return err
@@ -177,6 +177,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var heart sync.WaitGroup
 	heart.Go(func() { d.beat(beating) })
+	heart.Go(func() { d.s.sweepRegularly(ctx) })
 	d.loop(ctx)
 	d.running.Wait()
 	stop()

@@ -24,6 +24,11 @@ type Scheduler struct {
 	stats     *Stats
 	contended quiet
 	flights   flights
+	retention Retention
+	sweeper   sweeper
+
+	stop    context.CancelFunc // of what Close ends
+	stopped sync.WaitGroup
 }
 
 // Options of a scheduler. All may be left out.
@@ -35,6 +40,14 @@ type Options struct {
 	// means 5 s. A new version counts at once anyway.
 	CacheTTL time.Duration
 
+	// Retention is how long finished slots and the audit log are kept.
+	Retention Retention
+
+	// Sweep has the scheduler remove by itself, every ten minutes, what is
+	// older than that, until Close. It is for processes without a
+	// [Dispatcher], which does it in any case.
+	Sweep bool
+
 	// Log gets what operators look for. Nil means slog.Default.
 	Log *slog.Logger
 
@@ -43,7 +56,7 @@ type Options struct {
 }
 
 // New is a scheduler on a store. Closing the store stays the caller's
-// business.
+// business; with [Options.Sweep] the scheduler is to be closed before it.
 func New(store Store, o Options) (*Scheduler, error) {
 	if len(o.Namespace) > sluice.MaxKeyPart || !utf8.ValidString(o.Namespace) || strings.ContainsRune(o.Namespace, 0) {
 		return nil, fieldError("namespace", clip(o.Namespace), "must be at most 255 bytes of text")
@@ -57,13 +70,22 @@ func New(store Store, o Options) (*Scheduler, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Scheduler{store: store, namespace: o.Namespace, log: o.Log, stats: newStats()}
+	retention, err := o.Retention.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{store: store, namespace: o.Namespace, log: o.Log, stats: newStats(), retention: retention}
 	s.clock.given = o.Clock
 	s.plans = planCache{
 		store: store, namespace: o.Namespace, ttl: o.CacheTTL, clock: &s.clock, log: o.Log, stats: s.stats,
 	}
 	s.flights.s = s
 	store.Watch(s.plans.flush)
+	background, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	if o.Sweep {
+		s.stopped.Go(func() { s.sweepRegularly(background) })
+	}
 	return s, nil
 }
 

@@ -14,6 +14,10 @@ type Stats struct {
 	cacheMisses atomic.Int64
 	contention  atomic.Int64
 	failures    atomic.Int64
+	slots       atomic.Int64 // swept, as the next two
+	windows     atomic.Int64
+	entries     atomic.Int64
+	unswept     atomic.Int64
 	durations   histogram
 	depths      histogram
 }
@@ -24,6 +28,9 @@ type Snapshot struct {
 	CacheMisses int64 // plans that had to be read
 	Contention  int64 // windows skipped because somebody else was using them
 	Failures    int64 // events for which no window had room
+
+	Swept         Removed // by sweeping
+	SweepFailures int64   // sweeps that ended before they were through
 
 	Duration Distribution // of Assign and AssignBatch calls, in seconds
 	Depth    Distribution // windows from the first that suits to the one assigned, of each event
@@ -49,7 +56,18 @@ func (s *Stats) Snapshot() Snapshot {
 	return Snapshot{
 		CacheHits: s.cacheHits.Load(), CacheMisses: s.cacheMisses.Load(),
 		Contention: s.contention.Load(), Failures: s.failures.Load(),
-		Duration: s.durations.read(), Depth: s.depths.read(),
+		Swept:         Removed{Slots: s.slots.Load(), Windows: s.windows.Load(), Audit: s.entries.Load()},
+		SweepFailures: s.unswept.Load(),
+		Duration:      s.durations.read(), Depth: s.depths.read(),
+	}
+}
+
+func (s *Stats) swept(r Removed, failed bool) {
+	s.slots.Add(r.Slots)
+	s.windows.Add(r.Windows)
+	s.entries.Add(r.Audit)
+	if failed {
+		s.unswept.Add(1)
 	}
 }
 

@@ -97,6 +97,11 @@ type Store interface {
 	// Audit reads the audit log.
 	Audit(ctx context.Context, namespace string, q AuditQuery) ([]Entry, error)
 
+	// Sweep takes one step of removing what is older than it is kept. It
+	// looks at no more rows than the step says, finds them by an index, and
+	// waits for nobody: if somebody else is at it, it removes nothing.
+	Sweep(ctx context.Context, q Sweeping) (Swept, error)
+
 	Close() error
 }
 
@@ -221,4 +226,39 @@ func (f *Finish) State() (state State, attempts int) {
 		return Waiting, 1
 	}
 	return Waiting, 0
+}
+
+// SweepTarget is what a step of sweeping removes.
+type SweepTarget uint8
+
+// What is swept.
+const (
+	// SweepSlots removes slots that are done, failed or cancelled. The end of
+	// a slot is when that happened, or when its window ends if that is later.
+	// The window still counts them.
+	SweepSlots SweepTarget = iota
+
+	// SweepWindows removes windows that have ended and have no slots, and what
+	// was noted of them when they were prepared.
+	SweepWindows
+
+	// SweepAudit removes entries of the audit log.
+	SweepAudit
+)
+
+// Sweeping is one step of sweeping a plan.
+type Sweeping struct {
+	Namespace string
+	Plan      string
+	Target    SweepTarget
+	Before    time.Time // what ended before it is removed
+	After     int64     // where the step before ended: Swept.Next; 0 at first
+	Max       int       // how many rows are looked at
+}
+
+// Swept is what a step of sweeping did.
+type Swept struct {
+	Removed int
+	More    bool  // whether there may be more to remove
+	Next    int64 // for Sweeping.After
 }

@@ -122,9 +122,9 @@ func (s *Slots) Finish(ctx context.Context, namespace string, f schedule.Finish)
 			Time: f.Now, Event: f.Event, Action: f.Action, Fence: f.Fence,
 			Granted: f.Granted, Started: f.Started, Finished: f.Finished, Detail: f.Detail,
 		}
-		err := tx.QueryRowContext(ctx, `UPDATE slot SET state = ?, due = iif(?, ?, due), attempts = attempts - ?
+		err := tx.QueryRowContext(ctx, `UPDATE slot SET state = ?, due = iif(?, ?, `+slotEnd+`), attempts = attempts - ?
 			WHERE namespace = ? AND event = ? AND fence = ? AND state = ? RETURNING plan, at, attempts, worker`,
-			state, state == schedule.Waiting, f.Due.UnixMicro(), back, namespace, f.Event, f.Fence, schedule.Running).Scan(&plan, &at, &e.Attempt, &e.Worker)
+			state, state == schedule.Waiting, f.Due.UnixMicro(), f.Now.UnixMicro(), back, namespace, f.Event, f.Fence, schedule.Running).Scan(&plan, &at, &e.Attempt, &e.Worker)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("event %q, fence %d: %w", f.Event, f.Fence, schedule.ErrClaimLost)
 		}

@@ -130,7 +130,7 @@ func (s *Slots) Cancel(ctx context.Context, namespace, event string, now time.Ti
 		if slot.State != schedule.Waiting {
 			return fmt.Errorf("event %q is %s, too late to cancel: %w", event, slot.State, schedule.ErrConflict)
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE slot SET state = ? WHERE namespace = ? AND event = ?", schedule.Cancelled, namespace, event)
+		_, err := tx.ExecContext(ctx, "UPDATE slot SET state = ?, due = "+slotEnd+" WHERE namespace = ? AND event = ?", schedule.Cancelled, now.UnixMicro(), namespace, event)
 		if err != nil {
 			return err
 		}

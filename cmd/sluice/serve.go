@@ -126,8 +126,9 @@ func loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// access is who may do what.
-func (f *serveFlags) access() (server.Access, error) {
+// access is who may do what. A server that stands in for envoyproxy/ratelimit
+// starts as that does, with the HTTP API closed until somebody is named.
+func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 	var a server.Access
 	for _, t := range []struct {
 		value, name string
@@ -146,10 +147,12 @@ func (f *serveFlags) access() (server.Access, error) {
 		a.Certificates = server.RoleAdmin
 	}
 	if len(a.Tokens) == 0 && f.clientCA == "" {
-		if !loopback(f.listen) {
+		switch {
+		case loopback(f.listen):
+			a.Open = true
+		case !standsIn:
 			return a, &usageError{fmt.Sprintf("serve: --listen %s can be reached from elsewhere: say who may use it, with --admin-token or --tls-client-ca", f.listen)}
 		}
-		a.Open = true
 	}
 	return a, nil
 }
@@ -173,7 +176,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 	if err := f.check("serve"); err != nil {
 		return err
 	}
-	access, err := f.access()
+	access, err := f.access(swapped.Dir != "")
 	if err != nil {
 		return err
 	}
@@ -350,9 +353,12 @@ func greet(w io.Writer, f *serveFlags, run *group, access server.Access) error {
 	if f.admin != "" {
 		fmt.Fprintf(&b, "  metrics   %s://%s/metrics\n", scheme, reachable(run.address("admin-listen")))
 	}
-	if access.Open {
+	switch {
+	case access.Open:
 		fmt.Fprintf(&b, "  access    whoever can reach it, which is this machine only\n")
-	} else {
+	case len(access.Tokens) == 0 && access.Certificates == server.RoleNone:
+		fmt.Fprintf(&b, "  access    Envoy only; the API under /v1 takes API keys, and --admin-token opens it\n")
+	default:
 		fmt.Fprintf(&b, "  access    by token, API key or certificate; the admin API too\n")
 	}
 	fmt.Fprintf(&b, `

@@ -40,7 +40,7 @@ WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05);
 -- Searches go by it, so full windows cost them nothing.
 CREATE INDEX slot_window_room ON sluice.slot_window (plan, start) WHERE room;
 
--- A stretch of time whose windows are all there.
+-- A stretch of time whose windows are all there; what is over may be cut off.
 CREATE TABLE sluice.slot_run (
     plan  bigint NOT NULL,
     start bigint NOT NULL,
@@ -54,7 +54,7 @@ CREATE TABLE sluice.slot (
     at        bigint   NOT NULL, -- when it is scheduled
     requested bigint   NOT NULL,
     created   bigint   NOT NULL,
-    due       bigint   NOT NULL, -- when it can be claimed, or claimed again
+    due       bigint   NOT NULL, -- when it can be claimed, or claimed again; of a finished one, when it or its window ended
     fence     bigint   NOT NULL DEFAULT 0,
     version   int      NOT NULL,
     attempts  int      NOT NULL DEFAULT 0,
@@ -67,8 +67,9 @@ CREATE TABLE sluice.slot (
 );
 CREATE INDEX slot_by_time ON sluice.slot (plan, at);
 CREATE INDEX slot_by_due ON sluice.slot (plan, due) WHERE state < 2;
+CREATE INDEX slot_by_end ON sluice.slot (plan, due) WHERE state >= 2; -- to sweep them
 
--- Only ever added to.
+-- Only ever added to, and swept.
 CREATE TABLE sluice.slot_audit (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     time      bigint NOT NULL,

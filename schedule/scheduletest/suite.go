@@ -48,8 +48,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"reconciliation reclaims what never started", reconciling},
 		{"lookups and load", lookups},
 		{"namespaces are apart", namespaces},
+		{"sweeping removes what is over", sweeping},
+		{"sweeping goes by the end of long windows", sweepsLongWindows},
+		{"sweeping leaves room as it is", sweepLeavesRoom},
+		{"sweeping the audit log", sweepsAudit},
+		{"sweeping in small steps", sweepsInSteps},
 		{"many writers, some events twice", manyWriters},
 		{"many claimers", manyClaimers},
+		{"many sweepers while events are assigned", manySweepers},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := &bench{Database: fresh(t), now: noon}

@@ -37,7 +37,7 @@ CREATE TABLE slot_window (
 -- Searches go by it, so full windows cost them nothing.
 CREATE INDEX slot_window_room ON slot_window (plan, start) WHERE room;
 
--- A stretch of time whose windows are all there.
+-- A stretch of time whose windows are all there; what is over may be cut off.
 CREATE TABLE slot_run (
     plan  INTEGER NOT NULL REFERENCES slot_plan,
     start INTEGER NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE slot (
     requested INTEGER NOT NULL,
     created   INTEGER NOT NULL,
     state     INTEGER NOT NULL DEFAULT 0, -- schedule.State
-    due       INTEGER NOT NULL,           -- when it can be claimed, or claimed again
+    due       INTEGER NOT NULL,           -- when it can be claimed, or claimed again; of a finished one, when it or its window ended
     attempts  INTEGER NOT NULL DEFAULT 0,
     fence     INTEGER NOT NULL DEFAULT 0,
     worker    TEXT NOT NULL DEFAULT '',
@@ -64,8 +64,9 @@ CREATE TABLE slot (
 );
 CREATE INDEX slot_by_time ON slot (plan, at);
 CREATE INDEX slot_by_due ON slot (plan, due) WHERE state < 2;
+CREATE INDEX slot_by_end ON slot (plan, due) WHERE state >= 2; -- to sweep them
 
--- Only ever added to.
+-- Only ever added to, and swept.
 CREATE TABLE slot_audit (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,
     time      INTEGER NOT NULL,
