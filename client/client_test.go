@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -70,6 +71,7 @@ func TestNobodyThere(t *testing.T) {
 func TestContextsEndCalls(t *testing.T) {
 	begun := make(chan struct{})
 	c, _ := answering(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // until it is read nobody notices that the caller has gone
 		close(begun)
 		<-r.Context().Done()
 	})

@@ -3,6 +3,8 @@ package httplimit
 import (
 	"net/http"
 	"sync"
+
+	"github.com/sluice-go/sluice"
 )
 
 // Wrap puts the gate before next. Requests that pass carry the headers that
@@ -41,8 +43,8 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.plain(w, r, c)
 	}
 	// After a panic the call is left to the garbage collector, and so is one
-	// that a handler may still know.
-	if c.Route.Idempotency == nil {
+	// that a handler may still know, or a store that has not answered.
+	if c.Route.Idempotency == nil && c.Err == nil && c.Decision.Source < sluice.Degraded {
 		calls.Put(c)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// SlotsPooled reports whether s has found a pooler in between.
+func SlotsPooled(s *Slots) bool { return s.pooled }
+
 // ExplainSweep runs a statement of sweeping, undoes it, and answers its plan
 // with the pages that it read.
 func ExplainSweep(ctx context.Context, s *Slots, statement string, args ...any) (string, error) {

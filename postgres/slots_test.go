@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"net/url"
 	"testing"
 
 	"github.com/sluice-go/sluice/postgres"
@@ -16,6 +17,33 @@ func TestSlots(t *testing.T) {
 		address := postgrestest.Database(t)
 		return scheduletest.Database{Open: func() schedule.Store {
 			return openSlots(t, postgres.Config{Address: address})
+		}}
+	})
+}
+
+// TestSlotsThroughPgBouncer runs the conformance suite through PgBouncer in
+// transaction mode, which has only three connections to each database. Flushes
+// are heard at the server itself.
+func TestSlotsThroughPgBouncer(t *testing.T) {
+	server := postgrestest.Shared(t)
+	first := postgrestest.Database(t)
+	pooler, err := url.Parse(server.StartPgBouncer(t, first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduletest.Run(t, func(t *testing.T) scheduletest.Database {
+		address := postgrestest.Database(t)
+		pooled, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pooled.Host = pooler.Host
+		return scheduletest.Database{Open: func() schedule.Store {
+			s := openSlots(t, postgres.Config{Address: pooled.String(), ListenAddress: address})
+			if !postgres.SlotsPooled(s) {
+				t.Error("the store did not notice PgBouncer")
+			}
+			return s
 		}}
 	})
 }

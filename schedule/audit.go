@@ -21,7 +21,8 @@ const (
 	Resuming  Action = "resumed"
 )
 
-// Entry is one entry of the audit log. Entries are only ever added.
+// Entry is one entry of the audit log. Entries are never changed, and removed
+// when they are old; see [Retention].
 type Entry struct {
 	ID        int64     `json:"id"`
 	Time      time.Time `json:"time"`

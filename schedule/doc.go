@@ -10,6 +10,7 @@
 //     that all dispatchers share.
 //   - [Scheduler.Reconcile] finds slots that nobody ever started and gives
 //     their room back.
+//   - [Scheduler.Sweep] removes what is long over; see [Retention].
 //
 // Windows are never over-full, whatever the number of writers; a window that
 // another writer is using is skipped and not waited for. The scheduled moment

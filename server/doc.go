@@ -1,17 +1,21 @@
-// Package server lets other programs ask a limiter over HTTP.
+// Package server lets other programs ask a limiter over HTTP, and change what
+// is stored about limits.
 //
-//	GET  /healthz   200 while the server runs
-//	POST /v1/take   200 if the take was allowed, 429 if it was refused
+//	POST /v1/take            200 if the take was allowed, 429 if it was refused
+//	POST /v1/leases          the same for work whose cost is known afterwards
+//	GET  /v1/status/…        how somebody stands
+//	PUT  /v1/limits/…        stored limits, and the rest of the catalog
+//	GET  /v1/openapi.yaml    all of them
 //
 // A take names who uses what, and may bring its cost and its limits:
 //
 //	{"entity": "alice", "resource": "api", "cost": 1, "limits": {"rpm": "100/minute"}}
 //
-// Only entity must be given. Without limits those of the server apply, and
+// Only entity must be given. Without limits those of the catalog apply, and
 // "peek": true consumes nothing. Both answers have the same body; requests
 // that make no sense get an application/problem+json body that names the
 // field.
 //
-// Whoever can reach the address can take, with any limits: the server has no
-// access control, so it belongs on a loopback interface or a private network.
+// Who may do what is up to [Access]; without any, nobody may do anything.
+// Package client asks such a server from Go.
 package server

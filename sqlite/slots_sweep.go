@@ -26,7 +26,8 @@ const (
 			SELECT coalesce((SELECT iif(w.start + w.size > ?2, w.start, NULL) FROM slot_window w
 				WHERE w.plan = ?1 AND w.start < ?2 ORDER BY w.start DESC LIMIT 1), ?2) AS start
 		) AS first
-		WHERE slot_run.plan = ?1 AND slot_run.start < first.start AND slot_run.stop > ?2`
+		WHERE slot_run.plan = ?1 AND slot_run.start < first.start AND slot_run.stop > ?2 AND slot_run.start =
+			(SELECT start FROM slot_run WHERE plan = ?1 AND start < ?2 ORDER BY start DESC LIMIT 1)`
 
 	sweepWindowsUntil = `SELECT coalesce(max(start), 0), count(*) FROM
 		(SELECT start FROM slot_window WHERE plan = ?1 AND start > ?2 AND start < ?3 AND start + size <= ?3 ORDER BY start LIMIT ?4)`
@@ -34,8 +35,8 @@ const (
 		(SELECT 1 FROM slot s WHERE s.plan = ?1 AND s.at >= slot_window.start AND s.at < slot_window.start + slot_window.size)`
 
 	sweepEntriesUntil = `SELECT coalesce(max(id), 0), count(*) FROM
-		(SELECT id FROM slot_audit WHERE plan = ? AND id > ? ORDER BY id LIMIT ?)`
-	sweepEntries = "DELETE FROM slot_audit WHERE plan = ? AND id > ? AND id <= ? AND time < ?"
+		(SELECT id FROM slot_audit INDEXED BY slot_audit_by_plan WHERE plan = ? AND id > ? ORDER BY id LIMIT ?)`
+	sweepEntries = "DELETE FROM slot_audit INDEXED BY slot_audit_by_plan WHERE plan = ? AND id > ? AND id <= ? AND time < ?"
 )
 
 // Sweep takes one step of removing what is older than it is kept.

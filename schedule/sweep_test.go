@@ -1,0 +1,120 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice/schedule"
+)
+
+// later is the bubble's time, and a leap.
+type later struct{ leap atomic.Int64 }
+
+func (l *later) now() time.Time { return time.Now().Add(time.Duration(l.leap.Load())) }
+
+// cancelled makes a scheduler with a slot that is cancelled, and leaps to when
+// it is to be removed.
+func (r *rig) cancelled(t *testing.T, o schedule.Options) *schedule.Scheduler {
+	t.Helper()
+	clock := &later{}
+	o.Clock, o.Log = clock.now, slog.New(slog.DiscardHandler)
+	s, err := schedule.New(r.store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Assign(t.Context(), schedule.Request{Event: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Cancel(t.Context(), "old", ""); err != nil {
+		t.Fatal(err)
+	}
+	clock.leap.Store(int64(8 * 24 * time.Hour))
+	if _, err := s.Assign(t.Context(), schedule.Request{Event: "new", At: clock.now().Add(24 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func swept(t *testing.T, s *schedule.Scheduler) {
+	t.Helper()
+	if _, err := s.Slot(t.Context(), "old"); !errors.Is(err, schedule.ErrNotFound) {
+		t.Errorf("the old slot is still there: %v", err)
+	}
+	if _, err := s.Slot(t.Context(), "new"); err != nil {
+		t.Error(err)
+	}
+	if got := s.Stats().Snapshot(); got.Swept.Slots != 1 || got.Swept.Windows == 0 || got.SweepFailures != 0 {
+		t.Errorf("counted %+v and %d failures", got.Swept, got.SweepFailures)
+	}
+}
+
+func TestDispatcherSweeps(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.Scheduler = r.cancelled(t, schedule.Options{})
+		work := func(context.Context, *schedule.Job) error { return nil }
+		stop := r.run(t, schedule.DispatcherConfig{Work: work})
+		time.Sleep(2 * time.Minute)
+		stop()
+		swept(t, r.Scheduler)
+	})
+}
+
+func TestSchedulerSweeps(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := r.cancelled(t, schedule.Options{Sweep: true})
+		time.Sleep(2 * time.Minute)
+		swept(t, s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("closing twice: %v", err)
+		}
+	})
+}
+
+func TestSchedulerDoesNotSweepUnasked(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := r.cancelled(t, schedule.Options{})
+		time.Sleep(2 * time.Minute)
+		if _, err := s.Slot(t.Context(), "old"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFailedSweepsAreCounted has sweeps fail, which are tried again in their turn.
+func TestFailedSweepsAreCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		gone := &unsweepable{Store: r.store}
+		s, err := schedule.New(gone, schedule.Options{Sweep: true, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := s.Stats().Snapshot().SweepFailures; got != 1 {
+			t.Errorf("%d failures counted, want 1", got)
+		}
+		time.Sleep(13 * time.Minute)
+		if got := s.Stats().Snapshot().SweepFailures; got != 2 {
+			t.Errorf("%d failures counted after the next turn, want 2", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// unsweepable is a store whose sweeps fail.
+type unsweepable struct{ schedule.Store }
+
+func (*unsweepable) Sweep(context.Context, schedule.Sweeping) (schedule.Swept, error) {
+	return schedule.Swept{}, errors.New("the disk is full")
+}
