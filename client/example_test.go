@@ -6,6 +6,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http/httptest"
+	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
@@ -15,7 +16,8 @@ import (
 
 // serve is a server to ask, as `sluice serve` is one.
 func serve() (url string, stop func()) {
-	store, err := memory.Open(memory.Config{})
+	noon := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC) // it stays so, for the output
+	store, err := memory.Open(memory.Config{Clock: func() time.Time { return noon }})
 	if err != nil {
 		log.Fatal(err)
 	}

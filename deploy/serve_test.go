@@ -65,6 +65,7 @@ func TestTheSampleStarts(t *testing.T) {
 			t.Errorf("%s answers\n%s", path, body)
 		}
 	}
+	shows(t, fetch(t, admin+"/metrics"))
 	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -106,4 +107,20 @@ func fetch(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return string(body)
+}
+
+// shows checks that a node has the metrics of everything that it is made of.
+// Those of a store in memory it has not, and without refusals there are none
+// to count.
+func shows(t *testing.T, metrics string) {
+	t.Helper()
+	for name := range exposed(t) {
+		base := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "")
+		missing := !strings.Contains(metrics, "# TYPE "+base+" ") && !strings.Contains(metrics, "# TYPE "+name+" ")
+		elsewhere := name == "up" || strings.HasPrefix(name, "sluice_memory_") || name == "sluice_clock_steps_total" ||
+			name == "sluice_refusals_total" || name == "sluice_utilization_ratio"
+		if missing && !elsewhere {
+			t.Errorf("the node does not show %s", name)
+		}
+	}
 }

@@ -388,14 +388,14 @@ func TestANewPolicyIsFollowed(t *testing.T) {
 	// One whose keys cannot be read is not followed, and says why.
 	bad := parse(t, strings.Replace(sample, "  address: {trusted", "  jwt: {algorithms: [HS256], secret_file: /nowhere/at/all}\n  address: {trusted", 1))
 	swap(bad)
-	for g.Problem() == nil {
-		ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
+	for g.Problem() == nil { // by somebody who is not limited
+		ask(t, s.URL, "GET", "/", "X-API-Key", "pro", "X-Forwarded-For", "192.0.2.1")
 	}
 	if !strings.Contains(g.Problem().Error(), "secret_file") {
 		t.Errorf("got %v", g.Problem())
 	}
 	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro"); a.StatusCode != 200 {
-		t.Errorf("the old policy is gone: %d", a.StatusCode)
+		t.Errorf("the old policy is gone: %d %s", a.StatusCode, a.body)
 	}
 	// New keys are known once they are read.
 	swap(parse(t, strings.Replace(sample, hash("pro"), hash("newer"), 1)))

@@ -54,7 +54,7 @@ func (c *Config) UseCatalog(cat *catalog.Catalog) {
 		if known(set, id) {
 			subject.Entity = entity
 		}
-		r, err := resolve(ctx, cat, set, &subject)
+		r, err := resolve(ctx, cat, set, id, &subject)
 		if err != nil {
 			if slices.ContainsFunc(set.Demands, strict) {
 				return dst, err
@@ -65,8 +65,25 @@ func (c *Config) UseCatalog(cat *catalog.Catalog) {
 	}
 }
 
-// resolve finds the limits of a set.
-func resolve(ctx context.Context, cat *catalog.Catalog, set *policy.Set, subject *catalog.Subject) (*catalog.Resolution, error) {
+// resolve finds the limits of a set, and whose they are. A tier that the
+// policy does not know counts if the catalog has limits for it.
+func resolve(ctx context.Context, cat *catalog.Catalog, set *policy.Set, id *identity.Identity, subject *catalog.Subject) (*catalog.Resolution, error) {
+	if id.Tier != "" && id.Tier != subject.Tier {
+		own := *subject
+		own.Tier = id.Tier
+		r, err := lookUp(ctx, cat, set, &own)
+		if err != nil && !unstorable(err) {
+			return nil, err
+		}
+		if err == nil && has(r, own.Entity, sluice.LevelTier, sluice.LevelTierResource) {
+			*subject = own
+			return r, nil
+		}
+	}
+	return lookUp(ctx, cat, set, subject)
+}
+
+func lookUp(ctx context.Context, cat *catalog.Catalog, set *policy.Set, subject *catalog.Subject) (*catalog.Resolution, error) {
 	r, err := cat.Resolve(ctx, *subject)
 	if err != nil && subject.Entity != "" && unstorable(err) {
 		subject.Entity = "" // nothing can be stored about it, so it is as everybody
@@ -74,13 +91,21 @@ func resolve(ctx context.Context, cat *catalog.Catalog, set *policy.Set, subject
 	}
 	// What a tier has by default is for callers. It must not hide what holds
 	// for an address or for everyone together.
-	if err == nil && set.Kind > policy.PerUser && slices.ContainsFunc(r.Applied, func(a catalog.Applied) bool {
-		return a.Level == sluice.LevelTier && a.Entity == subject.Entity
-	}) {
+	if err == nil && set.Kind > policy.PerUser && has(r, subject.Entity, sluice.LevelTier) {
 		subject.Tier = ""
 		r, err = cat.Resolve(ctx, *subject)
 	}
 	return r, err
+}
+
+// has says whether an entity has limits of one of these levels.
+func has(r *catalog.Resolution, entity string, levels ...sluice.Level) bool {
+	for i := range r.Applied {
+		if a := &r.Applied[i]; a.Entity == entity && slices.Contains(levels, a.Level) {
+			return true
+		}
+	}
+	return false
 }
 
 // appendApplied adds the demands of limits that apply to dst. If the entity

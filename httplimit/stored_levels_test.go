@@ -157,3 +157,65 @@ func TestAPolicyThatCannotBeUsedChangesNothing(t *testing.T) {
 		t.Errorf("a key of another namespace: %d %v", a.StatusCode, a.Header)
 	}
 }
+
+// TestATierThatOnlyTheCatalogHas counts if it is the key's, as it does if it
+// is its owner's. One that nobody has is the default tier.
+func TestATierThatOnlyTheCatalogHas(t *testing.T) {
+	c := catalogOf(t)
+	text := `
+version: 1
+tiers: {free: {limits: {global: 5/hour}}, pro: {limits: {global: 1000/hour}}}
+default_tier: pro
+limits: {global: {limit: 7/hour}}
+headers: {send: [ietf]}
+`
+	p := parse(t, text)
+	if err := c.Declare(p.Namespace, p.Declaration("test")); err != nil {
+		t.Fatal(err)
+	}
+	edit := c.Edit(p.Namespace, catalog.By{Actor: "test"})
+	if _, err := edit.PutTier(t.Context(), catalog.Tier{Name: "trial"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := edit.PutTier(t.Context(), catalog.Tier{Name: "bare"}); err != nil {
+		t.Fatal(err)
+	}
+	limits := catalog.Limits{policy.DefaultLimit: {Limit: sluice.Per(3, time.Hour)}}
+	if _, err := edit.SetLimits(t.Context(), catalog.Scope{Tier: "trial", Resource: "global"}, limits, 0); err != nil {
+		t.Fatal(err)
+	}
+	url := behind(t, text, c)
+	for tier, want := range map[string]string{"trial": "q=3;", "bare": "q=1000;", "free": "q=5;", "": "q=1000;"} {
+		_, key, err := edit.CreateKey(t.Context(), catalog.Key{Entity: "of-" + tier, Tier: tier})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(t, url, "GET", "/", "X-API-Key", key).Header.Get("RateLimit-Policy"); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", tier, got, want)
+		}
+	}
+}
+
+// TestACallerWhoseNameCannotBeStored has what is stored for everybody of its
+// tier, not what the file says instead.
+func TestACallerWhoseNameCannotBeStored(t *testing.T) {
+	c := catalogOf(t)
+	text := `
+version: 1
+tiers: {free: {limits: {global: 1000/hour}}}
+limits: {global: {}}
+headers: {send: [ietf]}
+identity: {keys: [{name: odd, sha256: ` + hash("odd") + `, entity: "\u0001 ", tier: free}]}
+`
+	p := parse(t, text)
+	if err := c.Declare(p.Namespace, p.Declaration("test")); err != nil {
+		t.Fatal(err)
+	}
+	limits := catalog.Limits{policy.DefaultLimit: {Limit: sluice.Per(3, time.Hour)}}
+	if _, err := c.Edit(p.Namespace, catalog.By{Actor: "test"}).SetLimits(t.Context(), catalog.Scope{Tier: "free", Resource: "global"}, limits, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, behind(t, text, c), "GET", "/", "X-API-Key", "odd").Header.Get("RateLimit-Policy"); !strings.Contains(got, "q=3;") {
+		t.Errorf("%s, want q=3", got)
+	}
+}

@@ -139,18 +139,18 @@ func bearer(header []string) (secret string, sent bool) {
 // fromHere keeps out what a browser sends in the name of another site, also
 // of one that has pointed its own name at this address.
 func (d *doorman) fromHere(r *http.Request) error {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" && host != "" {
+		return &forbiddenError{"without a token this server is asked by its address, or as localhost"}
+	}
 	if len(r.Header["Origin"]) == 0 && len(r.Header["Sec-Fetch-Site"]) == 0 {
 		return nil
 	}
 	if err := d.origins.Check(r); err != nil {
 		return &forbiddenError{"pages of other sites may not ask this server"}
-	}
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
-		return &forbiddenError{"a browser may ask this server by its address or as localhost"}
 	}
 	return nil
 }

@@ -89,6 +89,7 @@ func TestPagesOfOthersAreKeptOut(t *testing.T) {
 		"an old browser":        {map[string]string{"Origin": "http://evil.example"}, "", 403},
 		"another port":          {map[string]string{"Origin": "http://127.0.0.1:1", "Sec-Fetch-Site": "same-site"}, "", 403},
 		"a name turned to here": {map[string]string{"Origin": "http://evil.example"}, "evil.example", 403},
+		"a look by that name":   {nil, "evil.example", 403},
 		"localhost":             {map[string]string{"Origin": "http://localhost:80"}, "localhost:80", 200},
 	} {
 		request := must(http.NewRequestWithContext(t.Context(), "PUT", s.url+"/v1/limits/system", strings.NewReader(body)))(t)

@@ -38,7 +38,7 @@ func BenchmarkTake(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			body := strings.NewReader(c.body)
-			request := httptest.NewRequest("POST", "/v1/take", nil)
+			request := httptest.NewRequest("POST", "http://127.0.0.1/v1/take", nil)
 			w := &silent{header: http.Header{}}
 			for b.Loop() {
 				body.Reset(c.body)

@@ -62,14 +62,14 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a long header: %d", response.StatusCode)
 	}
-	// The largest batch that is allowed goes through.
+	// A batch may be larger than that.
 	c := s.as(t, "")
 	must(c.SetSlotPlan(t.Context(), schedule.Plan{MaxPerWindow: 10_000}))(t)
-	events := make([]schedule.Request, 2000)
+	events := make([]schedule.Request, 200)
 	for i := range events {
 		events[i] = schedule.Request{Event: fmt.Sprint(i), Payload: []byte(`"` + strings.Repeat("x", 1000) + `"`)}
 	}
-	if results := must(c.AssignSlots(t.Context(), events))(t); len(results) != len(events) || results[1999].Err != nil {
+	if results := must(c.AssignSlots(t.Context(), events))(t); len(results) != len(events) || results[199].Err != nil {
 		t.Errorf("%d results", len(results))
 	}
 }

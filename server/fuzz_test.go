@@ -47,7 +47,7 @@ func FuzzTakeBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest("POST", "/v1/take", strings.NewReader(body)))
+		handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/v1/take", strings.NewReader(body)))
 		var answer struct {
 			Allowed      *bool
 			RetryAfterMs *int64
@@ -90,7 +90,7 @@ func FuzzQuickTake(f *testing.F) {
 		`{"entity":"a","cost":1.}`,
 		`{"entity":"a","cost":.5}`,
 		`{"entity":"a","cost":00}`,
-		`{"entity":"a\u0041","tier":"x","id":""}`,
+		`{"entity":"a\u0041","tier":"x","id":"\u007f"}`,
 		`{"entity":"a",}`,
 		`{"entity":"a"}{}`,
 		`{"peek":trueish}`,
@@ -148,7 +148,7 @@ func FuzzBodies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, route uint8, body string) {
 		to := bodies[int(route)%len(bodies)]
 		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, httptest.NewRequest(to.method, to.path, strings.NewReader(body)))
+		s.handler.ServeHTTP(w, httptest.NewRequest(to.method, "http://127.0.0.1"+to.path, strings.NewReader(body)))
 		if w.Code >= 500 && w.Code != 503 { // a schedule may be full
 			t.Errorf("%s with %q: %d %s", to.path, body, w.Code, w.Body)
 		}

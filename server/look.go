@@ -100,7 +100,7 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 		if err != nil {
 			return err
 		}
-		figures, err := resolution.Panel(r.Context(), s.limiter, catalog.Thresholds{})
+		figures, err := resolution.Panel(r.Context(), s.limiter, s.thresholds)
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 		all[i] = bucketAnswer{
 			Entity: b.Key.Entity, Resource: b.Key.Resource, Limit: b.Key.Limit, Rule: b.Limit,
 			Remaining: b.Remaining, Held: b.Held, Consumed: b.Consumed, Utilization: used,
-			Alarm: catalog.Thresholds{}.Alarm(used), ResetAfterMs: ceil(b.Reset, time.Millisecond), LastTaken: b.LastTaken,
+			Alarm: s.thresholds.Alarm(used), ResetAfterMs: ceil(b.Reset, time.Millisecond), LastTaken: b.LastTaken,
 			Recent: s.recent(b.Key),
 		}
 	}

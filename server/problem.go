@@ -93,7 +93,6 @@ var known = []struct {
 	{schedule.ErrClaimLost, http.StatusConflict, "claim_lost"},
 	{idempotency.ErrNotFound, http.StatusNotFound, "not_found"},
 	{idempotency.ErrLost, http.StatusConflict, "claim_lost"},
-	{idempotency.ErrMismatch, http.StatusConflict, "key_reused"},
 	{idempotency.ErrNotCrashed, http.StatusConflict, "not_crashed"},
 	{idempotency.ErrFull, http.StatusInsufficientStorage, "full"},
 	{errNoSlots, http.StatusNotImplemented, "no_slots"},

@@ -19,6 +19,7 @@ type turn struct {
 	decision sluice.Decision
 	demands  []sluice.Demand
 	costs    [1]sluice.LimitCost
+	lent     bool // somebody else may still use what it points to
 }
 
 var turns = sync.Pool{New: func() any { return new(turn) }}
@@ -26,11 +27,16 @@ var turns = sync.Pool{New: func() any { return new(turn) }}
 // maxKept is the longest buffer that is kept.
 const maxKept = 16 << 10
 
-// done gives t back, unless somebody may still use what it points to: whoever
-// keeps a request id keeps its demands, and a store that did not answer in
-// time may not have put the take down.
+// decided notes that the take was answered. Whoever keeps a request id keeps
+// its demands, and a store that did not answer in time may not have put the
+// take down: then it stays lent.
+func (t *turn) decided() {
+	t.lent = t.take.ID != "" || t.request.Wait != 0 || t.decision.Source >= sluice.Degraded
+}
+
+// done gives t back for the next take.
 func (t *turn) done() {
-	if t.take.ID != "" || t.request.Wait != 0 || t.decision.Source >= sluice.Degraded || cap(t.in)+cap(t.out) > maxKept {
+	if t.lent || cap(t.in)+cap(t.out) > maxKept {
 		return
 	}
 	t.request = takeRequest{}

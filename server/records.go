@@ -164,7 +164,13 @@ func (q *stored) declared() (catalog.Declaration, error) {
 		return catalog.Declaration{}, err
 	}
 	name := cmp.Or(q.query.Get("name"), "limits")
+	select { // a large file takes a second, so one is read at a time
+	case parsing <- struct{}{}:
+	case <-q.Context().Done():
+		return catalog.Declaration{}, q.Context().Err()
+	}
 	p, err := policy.Parse(name, text)
+	<-parsing
 	if err != nil {
 		return catalog.Declaration{}, err
 	}
@@ -176,6 +182,8 @@ func (q *stored) declared() (catalog.Declaration, error) {
 	}
 	return p.Declaration(name), nil
 }
+
+var parsing = make(chan struct{}, 1)
 
 func answerPlan(w http.ResponseWriter, p *catalog.Plan, applied bool) error {
 	a := planAnswer{Empty: p.Empty(), Text: p.String(), Steps: []planStep{}, Warnings: p.Warnings, Applied: applied}

@@ -48,6 +48,12 @@ func (s *server) mux() *http.ServeMux {
 			mux.Handle(rt.pattern, s.serve(rt))
 		}
 	}
+	for pattern, other := range s.behind {
+		mux.Handle(pattern, s.serve(route{pattern, RoleTake, func(_ *server, w http.ResponseWriter, r *http.Request, _ *caller) error {
+			other.ServeHTTP(w, r)
+			return nil
+		}}))
+	}
 	for path, known := range methods {
 		mux.HandleFunc(path, only(strings.Join(known, ", ")))
 	}

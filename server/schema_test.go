@@ -77,11 +77,20 @@ func (s spec) operations() (all []operation) {
 	return all
 }
 
+// described are the operations, for those who ask often.
+var described = sync.OnceValue(func() []operation {
+	s, err := loadSpec()
+	if err != nil {
+		panic(err)
+	}
+	return s.operations()
+})
+
 // find is the operation that a request is for. The most specific path wins.
-func (s spec) find(method, escapedPath string) (operation, bool) {
+func (spec) find(method, escapedPath string) (operation, bool) {
 	best, found, fixed := operation{}, false, -1
 	segments := strings.Split(escapedPath, "/")
-	for _, op := range s.operations() {
+	for _, op := range described() {
 		pattern := strings.Split(op.path, "/")
 		if op.method != method || len(pattern) != len(segments) {
 			continue

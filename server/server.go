@@ -34,6 +34,12 @@ type Config struct {
 	Slots   *schedule.Scheduler
 	Replays *idempotency.Keeper
 
+	// Thresholds are from when on a limit that is used so far raises an alarm.
+	Thresholds catalog.Thresholds
+
+	// Behind are other handlers, by pattern, for callers who may take.
+	Behind map[string]http.Handler
+
 	// Access says who may do what.
 	Access Access
 
@@ -42,14 +48,16 @@ type Config struct {
 }
 
 type server struct {
-	limiter  *sluice.Limiter
-	catalog  *catalog.Catalog
-	limits   catalog.Limits
-	activity *sluice.Activity
-	slots    *schedule.Scheduler
-	replays  *idempotency.Keeper
-	door     *doorman
-	log      *slog.Logger
+	thresholds catalog.Thresholds
+	behind     map[string]http.Handler
+	limiter    *sluice.Limiter
+	catalog    *catalog.Catalog
+	limits     catalog.Limits
+	activity   *sluice.Activity
+	slots      *schedule.Scheduler
+	replays    *idempotency.Keeper
+	door       *doorman
+	log        *slog.Logger
 }
 
 // Handler answers the server's endpoints.
@@ -66,6 +74,7 @@ func Handler(config Config) (http.Handler, error) {
 	s := &server{
 		limiter: config.Limiter, catalog: config.Catalog, limits: catalog.Limits{},
 		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
+		thresholds: config.Thresholds, behind: config.Behind,
 	}
 	if s.log == nil {
 		s.log = slog.Default()

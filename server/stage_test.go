@@ -46,6 +46,7 @@ type theater struct {
 	log        *logBook
 	stop       func() error
 	handler    http.Handler
+	transport  *http.Transport
 }
 
 // clock is moved by the test.
@@ -108,9 +109,10 @@ func must[T any](v T, err error) func(testing.TB) T {
 // stage starts a server that is open to all, unless change says otherwise.
 func stage(t testing.TB, change func(*server.Config)) *theater {
 	t.Helper()
-	s := &theater{now: &clock{}, replayTime: &clock{}, log: &logBook{}}
+	s := &theater{transport: &http.Transport{}, now: &clock{}, replayTime: &clock{}, log: &logBook{}}
 	s.now.at.Store(time.Now().UnixMicro())
 	s.replayTime.at.Store(time.Now().UnixMicro())
+	t.Cleanup(s.transport.CloseIdleConnections)
 	log := slog.New(slog.NewTextHandler(s.log, nil))
 
 	db := must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "sluice.db")))(t)
@@ -176,10 +178,8 @@ func serveOn(t testing.TB, serve func(context.Context, net.Listener) error) (url
 // description of the server.
 func (s *theater) as(t testing.TB, token string) *client.Client {
 	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
 	return must(client.New(client.Config{
-		URL: s.url, Token: token, HTTPClient: &http.Client{Transport: checking{t, transport}},
+		URL: s.url, Token: token, HTTPClient: &http.Client{Transport: checking{t, s.transport}},
 	}))(t)
 }
 
@@ -192,9 +192,7 @@ func (s *theater) raw(t testing.TB, method, path, body string, header map[string
 	for name, value := range header {
 		request.Header.Set(name, value)
 	}
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	response := must(checking{t, transport}.RoundTrip(request))(t)
+	response := must(checking{t, s.transport}.RoundTrip(request))(t)
 	defer response.Body.Close()
 	content := must(io.ReadAll(response.Body))(t)
 	r := reply{status: response.StatusCode, header: response.Header, body: string(content)}

@@ -66,7 +66,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 			return fieldError("limits."+d.Key.Limit, d.Limit, "concurrency needs a lease: POST /v1/leases")
 		}
 	}
-	d.Source = sluice.Unknown // until it is decided
+	t.lent = true
 	if q.Wait == 0 {
 		err = s.limiter.Decide(r.Context(), take, d)
 	} else {
@@ -75,6 +75,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if err != nil {
 		return err
 	}
+	t.decided()
 	t.out = writeDecision(w, t.out, d, http.StatusOK, "")
 	return nil
 }

@@ -18,17 +18,19 @@ import (
 // readyTimeout is how long a check of readiness may take.
 const readyTimeout = 2 * time.Second
 
-// admin answers what operators ask: metrics, health and profiles.
-func (s *stack) admin(draining *atomic.Bool) http.Handler {
+// admin answers what operators ask: metrics and health, and profiles where
+// only operators can reach it.
+func (s *stack) admin(draining *atomic.Bool, profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
 	mux.HandleFunc("GET /healthz", s.alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, draining) })
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	if profiles { // but not the command line, which may have a token
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	return mux
 }
 
@@ -63,6 +65,11 @@ func (s *stack) ready(w http.ResponseWriter, r *http.Request, draining *atomic.B
 	check("catalog", err)
 	if st := s.policy.Status(); st.Err != nil {
 		answer.Checks["policy"] = "the file is refused, the policy before it stands: " + st.Error
+	}
+	if s.decides != nil {
+		if err := s.decides.Problem(); err != nil {
+			answer.Checks["policy"] = "not in use: " + err.Error()
+		}
 	}
 	if draining.Load() {
 		check("shutdown", errors.New("no new requests, please"))

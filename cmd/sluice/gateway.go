@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice/gateway"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/httplimit/abuse"
+	"github.com/sluice-go/sluice/metrics"
 )
 
 const gatewayHelp = `Usage: sluice gateway --upstream URL [flags]
@@ -34,6 +35,9 @@ Flags, each also as SLUICE_UPSTREAM and so on, and as "upstream: …" in a file:
   --tls-cert file, --tls-key file, --tls-client-ca file
                          listen with TLS; let in only clients of an authority
   --log format           text (the default) or json
+  --access-log           log every request
+  --warn-at percent, --critical-at percent
+                         of a limit used, at which the log and the metrics say so (default 70 and 90)
 
 Signals:
   TERM and INT finish the requests under way and stop; HUP reads the policy again.
@@ -101,8 +105,9 @@ func runGateway(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		if err := run.listen("admin-listen", how.admin, tlsConfig); err != nil {
 			return err
 		}
-		run.serve("admin-listen", s.admin(&run.draining))
+		run.serve("admin-listen", s.admin(&run.draining, loopback(how.admin) || how.clientCA != ""))
 	}
+	g.Server().Handler = s.follow(g, how.accessLog, log)
 	run.run(func() error { return g.Serve(run.listeners["listen"]) }, g.Shutdown)
 	policy := cmp.Or(where.policy, "a sample: 100/minute burst 20 for every caller; --policy is for yours")
 	if _, err := fmt.Fprintf(stdout, "sluice passes requests on from http://%s to %s\n  policy    %s\n\nTry it:\n  curl -i http://%[1]s/\n\nStop it with Ctrl-C.\n",
@@ -127,11 +132,17 @@ func (s *stack) watchfulGate(log *slog.Logger) (*httplimit.Gate, error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, refusals.Close)
-	guard, err := abuse.New(abuse.Config{Log: log})
+	sanctions := metrics.NewSanctions()
+	guard, err := abuse.New(abuse.Config{Audit: sanctions.Told, Log: log})
 	if err != nil {
 		return nil, err
 	}
+	sanctions.Watch(guard)
+	s.registry.MustRegister(metrics.Refusals(refusals), sanctions)
 	config := httplimit.Config{Limiter: s.limiter, Policy: s.policy.Policy, Audit: refusals, Abuse: guard, Log: log}
 	config.UseCatalog(s.catalog)
-	return httplimit.NewGate(config)
+	if s.decides, err = httplimit.NewGate(config); err != nil {
+		return nil, err
+	}
+	return s.decides, nil
 }

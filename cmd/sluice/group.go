@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/sluice-go/sluice/server"
 )
 
 // drain is how long requests under way may take to finish at shutdown.
@@ -30,10 +32,15 @@ type group struct {
 	draining  atomic.Bool
 	failed    chan error
 	running   sync.WaitGroup
+
+	serving context.Context // ends when requests are to finish
+	stop    context.CancelFunc
 }
 
 func newGroup(log *slog.Logger) *group {
-	return &group{log: log, listeners: map[string]net.Listener{}, failed: make(chan error, 4)}
+	g := &group{log: log, listeners: map[string]net.Listener{}, failed: make(chan error, 8)}
+	g.serving, g.stop = context.WithCancel(context.Background())
+	return g
 }
 
 // listen opens the address of a flag.
@@ -61,18 +68,13 @@ func (g *group) abandon() {
 	}
 }
 
-// serve answers on the listener of a flag. Clients that are slow are cut off.
+// serve answers on the listener of a flag.
 func (g *group) serve(flag string, handler http.Handler) {
-	hs := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      90 * time.Second, // takes may wait for a minute
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
-	}
-	g.run(func() error { return hs.Serve(g.listeners[flag]) }, hs.Shutdown)
+	g.running.Go(func() {
+		if err := server.Serve(g.serving, g.listeners[flag], handler, g.log); err != nil {
+			g.failed <- err
+		}
+	})
 }
 
 // run has something serve until it is told to stop.
@@ -126,6 +128,7 @@ func (g *group) until(ctx context.Context, reload func() error) error {
 		}
 	}
 	g.draining.Store(true)
+	g.stop()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	errs := make([]error, len(g.stoppers))
@@ -134,12 +137,17 @@ func (g *group) until(ctx context.Context, reload func() error) error {
 		stopping.Go(func() { errs[i] = stop(limited) })
 	}
 	stopping.Wait()
+	g.running.Wait()
+	select {
+	case err := <-g.failed:
+		errs = append(errs, err)
+	default:
+	}
 	if failed != nil {
 		return failed
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("requests were still under way after %s", drain)
+		return fmt.Errorf("not every request could be finished: %w", err)
 	}
-	g.running.Wait()
 	return nil
 }

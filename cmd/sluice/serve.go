@@ -16,11 +16,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/schedule"
+	schedulemetrics "github.com/sluice-go/sluice/schedule/metrics"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/server/envoy"
 	"github.com/sluice-go/sluice/server/forwardauth"
+	"github.com/sluice-go/sluice/tracing"
 )
 
 const serveHelp = `Usage: sluice serve [flags]
@@ -32,7 +36,7 @@ reached from this machine only.
 Flags, each also as SLUICE_LISTEN and so on, and as "listen: …" in a file:
   --config file          a file of these settings, in YAML
   --listen address       where to listen (default 127.0.0.1:8080); port 0 picks one
-  --admin-listen address metrics, health and profiles (default off)
+  --admin-listen address metrics and health, and profiles on a loopback address (default off)
   --grpc-listen address  Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)
   --policy file          the policy; it is followed when it changes
   --store where          memory (the default), memory:FILE with a snapshot, redis://…,
@@ -46,6 +50,9 @@ Flags, each also as SLUICE_LISTEN and so on, and as "listen: …" in a file:
                          listen with TLS; new files are used as they come
   --tls-client-ca file   let in only clients with a certificate of this authority, as admins
   --log format           text (the default) or json
+  --access-log           log every request
+  --warn-at percent      of a limit used, at which the log and the metrics say so (default 70)
+  --critical-at percent  the same, louder (default 90)
 
 Endpoints:
   GET  /healthz          200 while it runs; /readyz: 200 if it can decide
@@ -77,6 +84,7 @@ type listening struct {
 	listen, admin               string
 	certFile, keyFile, clientCA string
 	logFormat                   string
+	accessLog                   bool
 	config                      string
 }
 
@@ -85,6 +93,8 @@ func (p *places) define(f *flag.FlagSet) {
 	f.StringVar(&p.catalog, "catalog", "sluice.db", "")
 	f.StringVar(&p.policy, "policy", "", "")
 	f.BoolVar(&p.lease, "lease", true, "")
+	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "")
+	f.Float64Var(&p.alerts.Critical, "critical-at", 90, "")
 }
 
 func (l *listening) define(f *flag.FlagSet) {
@@ -94,6 +104,7 @@ func (l *listening) define(f *flag.FlagSet) {
 	f.StringVar(&l.keyFile, "tls-key", "", "")
 	f.StringVar(&l.clientCA, "tls-client-ca", "", "")
 	f.StringVar(&l.logFormat, "log", "text", "")
+	f.BoolVar(&l.accessLog, "access-log", false, "")
 	f.StringVar(&l.config, "config", "", "")
 }
 
@@ -110,10 +121,11 @@ func (l *listening) check(command string) error {
 }
 
 func (l *listening) log(w io.Writer) *slog.Logger {
+	var h slog.Handler = slog.NewTextHandler(w, nil)
 	if l.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, nil))
+		h = slog.NewJSONHandler(w, nil)
 	}
-	return slog.New(slog.NewTextHandler(w, nil))
+	return slog.New(tracing.LogHandler(h))
 }
 
 // loopback reports whether only this machine can reach an address.
@@ -153,6 +165,9 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		case !standsIn:
 			return a, &usageError{fmt.Sprintf("serve: --listen %s can be reached from elsewhere: say who may use it, with --admin-token or --tls-client-ca", f.listen)}
 		}
+	}
+	if f.envoy != "" && !standsIn && f.clientCA == "" && !loopback(f.grpc) {
+		return a, &usageError{fmt.Sprintf("serve: --grpc-listen %s can be reached from elsewhere: say who may use it, with --tls-client-ca", f.grpc)}
 	}
 	return a, nil
 }
@@ -200,9 +215,6 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 	defer func() { err = cmp.Or(err, s.close()) }()
 
 	mux := http.NewServeMux()
-	if err := s.api(mux, access, log); err != nil {
-		return err
-	}
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, &run.draining) })
 	gate, err := s.watchfulGate(log)
 	if err != nil {
@@ -214,6 +226,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 		return err
 	}
 	mux.Handle("/auth", auth)
+	behind := map[string]http.Handler{}
 	if f.envoy != "" {
 		service, err := envoy.New(envoy.Config{Limiter: s.limiter, Exact: s.exact, Dir: f.envoy, Settings: swapped.Settings, Log: log})
 		if err != nil {
@@ -221,8 +234,12 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 		}
 		defer service.Close() //nolint:errcheck // nothing is written
 		s.registry.MustRegister(service.Collector())
-		mux.Handle("/json", service.Handler())
-		options := envoy.ServerOptions(swapped.ConnectionAge, swapped.ConnectionGrace)
+		if swapped.Dir != "" { // open to whoever can reach it, as it was
+			mux.Handle("/json", service.Handler())
+		} else {
+			behind["/json"] = service.Handler()
+		}
+		options := append(envoy.ServerOptions(swapped.ConnectionAge, swapped.ConnectionGrace), s.tracing.ServerOptions()...)
 		if tlsConfig != nil {
 			options = append(options, grpc.Creds(credentials.NewTLS(tlsConfig)))
 		}
@@ -237,9 +254,12 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 		if err := run.listen("admin-listen", f.admin, tlsConfig); err != nil {
 			return err
 		}
-		run.serve("admin-listen", s.admin(&run.draining))
+		run.serve("admin-listen", s.admin(&run.draining, loopback(f.admin) || f.clientCA != ""))
 	}
-	run.serve("listen", mux)
+	if err := s.api(mux, behind, access, f.alerts, log); err != nil {
+		return err
+	}
+	run.serve("listen", s.follow(mux, f.accessLog, log))
 	if err := greet(stdout, &f, run, access); err != nil {
 		return err
 	}
@@ -287,17 +307,20 @@ func (f *serveFlags) swapEnvoy(flags *flag.FlagSet) (envoy.Environment, error) {
 }
 
 // api adds the HTTP API.
-func (s *stack) api(mux *http.ServeMux, access server.Access, log *slog.Logger) error {
-	scheduler, err := schedule.New(s.slots, schedule.Options{Log: log})
+func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access server.Access, alerts catalog.Thresholds, log *slog.Logger) error {
+	scheduler, err := schedule.New(s.slots, schedule.Options{Log: log, Sweep: true})
 	if err != nil {
 		return err
 	}
+	s.closers = append(s.closers, scheduler.Close)
+	s.registry.MustRegister(schedulemetrics.New(scheduler))
 	keeper, err := s.keeper(log)
 	if err != nil {
 		return err
 	}
 	handler, err := server.Handler(server.Config{
-		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Slots: scheduler, Replays: keeper, Access: access, Log: log,
+		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Slots: scheduler, Replays: keeper,
+		Thresholds: alerts, Behind: behind, Access: access, Log: log,
 	})
 	if err != nil {
 		return err
@@ -316,8 +339,17 @@ func (s *stack) keeper(log *slog.Logger) (*idempotency.Keeper, error) {
 		return nil, err
 	}
 	s.keeps = k
+	s.registry.MustRegister(metrics.Replays(k))
 	s.closers = append(s.closers, k.Close)
 	return k, nil
+}
+
+// follow gives requests an id, spans and, if wanted, a line in the log.
+func (s *stack) follow(next http.Handler, accessLog bool, log *slog.Logger) http.Handler {
+	if accessLog {
+		next = tracing.AccessLog(log, next)
+	}
+	return tracing.RequestIDs(s.tracing.Handler(next))
 }
 
 // reload reads everything again that is read from files.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/metrics"
@@ -25,6 +27,7 @@ import (
 	"github.com/sluice-go/sluice/redis"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/tracing"
 )
 
 // places are where a node keeps things.
@@ -33,6 +36,7 @@ type places struct {
 	catalog string // a file, or the address of PostgreSQL
 	policy  string // a file; "" for the sample
 	lease   bool   // lease tokens in advance
+	alerts  catalog.Thresholds
 }
 
 // stack is everything that a node is made of, from the store up.
@@ -40,12 +44,15 @@ type stack struct {
 	limiter  *sluice.Limiter
 	exact    *sluice.Limiter // the same without leasing
 	catalog  *catalog.Catalog
+	declares atomic.Pointer[catalog.Catalog] // the same, for the policy's watcher
 	policy   *policy.Live
 	activity *sluice.Activity
 	slots    schedule.Store
 	replays  idempotency.Store
 	keeps    *idempotency.Keeper
+	decides  *httplimit.Gate
 	registry *prometheus.Registry
+	tracing  *tracing.Tracing // nil without
 	reloads  []func() error
 	closers  []func() error
 }
@@ -67,7 +74,18 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 			err = errors.Join(err, s.close())
 		}
 	}()
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	if s.tracing, err = tracing.Setup(ctx, tracing.Config{Log: log}); err != nil {
+		return s, err
+	}
+	s.closers = append(s.closers, func() error {
+		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := s.tracing.Shutdown(sending); err != nil {
+			log.Warn("spans are lost", "error", err)
+		}
+		return nil
+	})
 	if err := s.openPolicy(ctx, p.policy, log); err != nil {
 		return s, err
 	}
@@ -81,8 +99,13 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 		return s, err
 	}
 	takes := metrics.NewTakes()
-	s.registry.MustRegister(takes)
-	told := sluice.WithObserver(observers{takes, recorder, s.activity})
+	utilization, err := metrics.NewUtilization(p.alerts, log)
+	if err != nil {
+		return s, err
+	}
+	s.registry.MustRegister(takes, utilization)
+	told := sluice.WithObserver(observers{takes, utilization, recorder, s.activity})
+	store, exact = s.tracing.Store("decide", store), s.tracing.Store("decide", exact)
 	s.limiter, s.exact = sluice.New(store, told), sluice.New(exact, told)
 	return s, nil
 }
@@ -109,9 +132,17 @@ func (s *stack) openPolicy(ctx context.Context, path string, log *slog.Logger) e
 			return err
 		}
 		s.policy = policy.Fixed(sample)
+		s.registry.MustRegister(metrics.Policy(s.policy))
 		return nil
 	}
-	live, err := policy.Watch(ctx, path, policy.Options{Log: log, Notify: func(policy.Status) { s.declare(log) }})
+	live, err := policy.Watch(ctx, path, policy.Options{Log: log, Prepare: func(p *policy.Policy) error {
+		// Before it takes the place of the one before, so that no request goes
+		// by a set that the catalog does not know.
+		if known := s.declares.Load(); known != nil {
+			return declare(known, p)
+		}
+		return nil // the catalog is told when it is open
+	}})
 	if err != nil {
 		return err
 	}
@@ -121,16 +152,13 @@ func (s *stack) openPolicy(ctx context.Context, path string, log *slog.Logger) e
 	return nil
 }
 
-// declare tells the catalog what the policy in place says, for the levels at
-// which nothing is stored.
-func (s *stack) declare(log *slog.Logger) {
-	if s.catalog == nil {
-		return // not open yet; it is told then
+// declare tells the catalog what a policy says, for the levels at which
+// nothing is stored.
+func declare(c *catalog.Catalog, p *policy.Policy) error {
+	if err := c.Declare(namespaceOf(p), p.Declaration("policy")); err != nil {
+		return fmt.Errorf("the policy's limits cannot be declared: %w", err)
 	}
-	p := s.policy.Policy()
-	if err := s.catalog.Declare(namespaceOf(p), p.Declaration("policy")); err != nil {
-		log.Error("the policy's limits are not declared", "error", err)
-	}
+	return nil
 }
 
 func namespaceOf(p *policy.Policy) string {
@@ -155,9 +183,14 @@ func (s *stack) openStore(ctx context.Context, p places, log *slog.Logger) (stor
 	if err != nil {
 		return nil, nil, err
 	}
+	if p, ok := shared.(*postgres.Store); ok {
+		s.registry.MustRegister(metrics.Postgres(p))
+	}
+	calls := metrics.NewCalls(s.tracing.Store("store", shared))
+	s.registry.MustRegister(calls)
 	config := s.policy.Policy().Failover()
 	config.Log = log
-	guarded, err := failover.New(shared, config)
+	guarded, err := failover.New(calls, config)
 	if err != nil {
 		return nil, nil, errors.Join(err, shared.Close())
 	}
@@ -235,7 +268,10 @@ func (s *stack) openCatalog(ctx context.Context, where string, log *slog.Logger)
 		return nil, err
 	}
 	s.closers = append(s.closers, s.catalog.Close)
-	s.declare(log)
+	s.declares.Store(s.catalog)
+	if err := declare(s.catalog, s.policy.Policy()); err != nil {
+		return nil, err
+	}
 	recorder, err := catalog.NewRecorder(catalog.RecorderConfig{Store: store, Log: log})
 	if err != nil {
 		return nil, err
