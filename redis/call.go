@@ -30,6 +30,8 @@ func (s *Store) call(ctx context.Context, first string, r *request) (string, err
 			first = first[:1] + now + first[9:]
 		}
 	}
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
 	known := true // the server knows the script
 	for attempt := 0; ; attempt++ {
 		reply, err := s.evaluate(ctx, known, first, r)

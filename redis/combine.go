@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"runtime"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ type laneShard struct {
 type lane struct {
 	calls   int
 	takes   int // in those calls
-	waiting []*ticket
+	waiting []*request
 }
 
 // ready reports whether those who wait may be sent.
@@ -55,14 +56,18 @@ func (l *lane) ready() bool {
 	return l.calls == 0 || l.calls < maxCalls && 2*n >= l.takes || l.calls < maxFull && n >= maxTakes
 }
 
-// ticket is a take in a lane.
+// ticket is what a request knows of its way through a lane.
 type ticket struct {
-	request *request
-	since   time.Time
-	sent    bool
-	done    chan struct{}
-	reply   string
-	err     error
+	since time.Time
+	sent  bool
+	done  chan struct{} // gets one when reply or err is there
+	reply string
+	err   error
+}
+
+func (t *ticket) answer(reply string, err error) {
+	t.reply, t.err = reply, err
+	t.done <- struct{}{}
 }
 
 func (c *combiner) start(cluster bool) {
@@ -92,24 +97,31 @@ func (s *Store) combined(ctx context.Context, r *request) (string, error) {
 		defer func() { s.serve(sh, name, sh.ended(name, 1, s.config.Timeout)) }()
 		return s.call(ctx, r.firstOfTakes(), r)
 	}
-	t := &ticket{request: r, since: time.Now(), done: make(chan struct{})}
-	l.waiting = append(l.waiting, t)
+	if r.done == nil {
+		r.done = make(chan struct{}, 1)
+	}
+	r.since, r.sent = time.Now(), false
+	l.waiting = append(l.waiting, r)
 	batch := l.batch()
 	sh.mu.Unlock()
 	s.serve(sh, name, batch)
+	if ctx.Done() == nil {
+		<-r.done
+		return r.reply, r.err
+	}
 	select {
-	case <-t.done:
-		return t.reply, t.err
+	case <-r.done:
+		return r.reply, r.err
 	case <-ctx.Done():
 	}
-	return "", sh.giveUp(name, t, ctx.Err())
+	return "", sh.giveUp(name, r, ctx.Err())
 }
 
-// giveUp takes a ticket out of its lane, if it has not been sent.
-func (sh *laneShard) giveUp(name string, t *ticket, err error) error {
+// giveUp takes a request out of its lane, if it has not been sent.
+func (sh *laneShard) giveUp(name string, r *request, err error) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if t.sent {
+	if r.sent {
 		return fmt.Errorf("redis: %w: %w", sluice.ErrUnknown, err)
 	}
 	l := sh.lanes[name]
@@ -117,7 +129,7 @@ func (sh *laneShard) giveUp(name string, t *ticket, err error) error {
 		return err // it has just been sent away, and the lane closed
 	}
 	for i := range l.waiting {
-		if l.waiting[i] == t {
+		if l.waiting[i] == r {
 			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
 			break
 		}
@@ -125,31 +137,36 @@ func (sh *laneShard) giveUp(name string, t *ticket, err error) error {
 	return err
 }
 
-// serve sends a batch, and then those who have come meanwhile.
-func (s *Store) serve(sh *laneShard, name string, batch []*ticket) {
-	if batch == nil {
-		return
+// serve sends a batch, if there is one, and then those who have come meanwhile.
+func (s *Store) serve(sh *laneShard, name string, batch []*request) {
+	if batch != nil {
+		go s.keepServing(sh, name, batch)
 	}
-	go func() {
-		for batch != nil {
-			s.send(batch)
-			batch = sh.ended(name, len(batch), s.config.Timeout)
+}
+
+func (s *Store) keepServing(sh *laneShard, name string, batch []*request) {
+	for batch != nil {
+		s.send(batch)
+		if len(batch) > 1 {
+			// Those who have just got their answers go on first: what they
+			// ask next can then go with the next call already.
+			runtime.Gosched()
 		}
-	}()
+		batch = sh.ended(name, len(batch), s.config.Timeout)
+	}
 }
 
 // ended is told when a call of so many takes has ended, and answers what is to
 // be sent next. The lane is closed with the last. Those who have waited for too
 // long, because calls before them got no answer, are sent away.
-func (sh *laneShard) ended(name string, takes int, patience time.Duration) []*ticket {
+func (sh *laneShard) ended(name string, takes int, patience time.Duration) []*request {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	l := sh.lanes[name]
 	l.calls--
 	l.takes -= takes
 	for len(l.waiting) > 0 && time.Since(l.waiting[0].since) > patience {
-		l.waiting[0].err = errBehind
-		close(l.waiting[0].done)
+		l.waiting[0].answer("", errBehind)
 		l.waiting = l.waiting[1:]
 	}
 	if l.calls == 0 && len(l.waiting) == 0 {
@@ -159,21 +176,21 @@ func (sh *laneShard) ended(name string, takes int, patience time.Duration) []*ti
 }
 
 // batch is what is to be sent now of those who wait, nil for nothing.
-func (l *lane) batch() []*ticket {
+func (l *lane) batch() []*request {
 	if len(l.waiting) == 0 || !l.ready() {
 		return nil
 	}
 	n, keys := 0, 0
 	for n < len(l.waiting) && n < maxTakes {
-		if keys += len(l.waiting[n].request.keys); keys > maxBatch && n > 0 {
+		if keys += len(l.waiting[n].keys); keys > maxBatch && n > 0 {
 			break
 		}
 		n++
 	}
 	batch := l.waiting[:n:n]
 	l.waiting = l.waiting[n:]
-	for _, t := range batch {
-		t.sent = true
+	for _, r := range batch {
+		r.sent = true
 	}
 	l.calls++
 	l.takes += n
@@ -181,42 +198,63 @@ func (l *lane) batch() []*ticket {
 }
 
 // send calls the script for several takes.
-func (s *Store) send(batch []*ticket) {
-	r := joined(batch)
-	reply, err := s.call(context.Background(), r.firstOfTakes(), r)
-	for _, t := range batch {
-		if t.err = err; err == nil {
-			n := replySize(reply, t.request)
-			if n == 0 {
-				err, t.err = errReply, errReply
+func (s *Store) send(batch []*request) {
+	if len(batch) == 1 {
+		batch[0].answer(s.call(context.Background(), batch[0].firstOfTakes(), batch[0]))
+		return
+	}
+	j := joiners.Get().(*joiner)
+	defer j.free()
+	j.join(batch)
+	reply, err := s.call(context.Background(), j.all.firstOfTakes(), &j.all)
+	for _, r := range batch {
+		n := 0
+		if err == nil {
+			if n = replySize(reply, r); n == 0 {
+				err = errReply
 			}
-			t.reply, reply = reply[:n], reply[n:]
 		}
-		close(t.done)
+		r.answer(reply[:n], err)
+		reply = reply[n:]
 	}
 }
 
-// joined is one request for all, in which each key has one number, and mostly
+// joiner makes one request of many. It is used again because of what it has
+// allocated.
+type joiner struct {
+	all     request
+	numbers map[string]byte // of keys
+}
+
+var joiners = sync.Pool{New: func() any {
+	return &joiner{numbers: make(map[string]byte, maxTakes)}
+}}
+
+func (j *joiner) free() {
+	clear(j.numbers)
+	clear(j.all.keys)
+	clear(j.all.args)
+	joiners.Put(j)
+}
+
+// join makes one request for all, in which each key has one number, and mostly
 // each argument, too: many ask for the same of different keys.
-func joined(batch []*ticket) *request {
-	if len(batch) == 1 {
-		return batch[0].request
-	}
-	all := &request{joined: true, numbers: make([]byte, 0, 2*len(batch))}
-	numbers := make(map[string]byte, len(batch))
-	for _, t := range batch {
-		for i, arg := range t.request.args {
-			key := t.request.keys[t.request.numbers[i]-1]
-			k, ok := numbers[key]
+func (j *joiner) join(batch []*request) {
+	all := &j.all
+	all.joined = true
+	all.keys, all.args, all.numbers = all.keys[:0], all.args[:0], all.numbers[:0]
+	for _, r := range batch {
+		for i, arg := range r.args {
+			key := r.keys[r.numbers[i]-1]
+			k, ok := j.numbers[key]
 			if !ok {
 				all.keys = append(all.keys, key)
 				k = byte(len(all.keys))
-				numbers[key] = k
+				j.numbers[key] = k
 			}
 			all.numbers = append(all.numbers, k, all.argument(arg))
 		}
 	}
-	return all
 }
 
 // argument adds an argument unless it is one of the last few, and answers its

@@ -16,9 +16,9 @@ import (
 type compiled struct {
 	spec *bucket.Spec
 
-	// limit is how the script and the records write it: algorithm, calendar,
-	// amount and period in lowest terms, capacity, by how much amount and
-	// period were reduced, and the zone. So everything the arithmetic needs
+	// limit is how the script writes it: amount and period in lowest terms,
+	// capacity, by how much amount and period were reduced, algorithm,
+	// calendar, and the zone. So everything the arithmetic needs
 	// is at hand, and the limit can be read back as it was.
 	limit string
 
@@ -117,8 +117,11 @@ func newSet(limits []*compiled, which []int) *set {
 	s := &set{}
 	b := []byte{byte(len(which))}
 	for _, i := range which {
-		b = append(b, limits[i].limit[:limitSize]...)
+		b = append(b, limits[i].limit[:numbersSize]...)
 		s.calendar = s.calendar || limits[i].calendar()
+	}
+	for _, i := range which {
+		b = append(b, limits[i].limit[numbersSize:limitSize]...)
 	}
 	for _, i := range which {
 		zone, name := limits[i].limit[limitSize:], limits[i].name
@@ -141,31 +144,33 @@ func appendLimit(b []byte, l *sluice.Limit) []byte {
 	if l.Algorithm == sluice.TokenBucket {
 		amount, period = l.Rate()
 	}
-	b = append(b, byte(l.Algorithm), calendar)
 	b = appendNumber(b, amount)
 	b = appendNumber(b, period)
 	b = appendNumber(b, int64(l.Capacity()))
 	b = appendNumber(b, int64(l.Amount)/amount)
+	b = append(b, byte(l.Algorithm), calendar)
 	return append(b, l.Zone...)
 }
 
-// limitSize is the length of a limit without zone.
-const limitSize = 34
+const (
+	numbersSize = 24 // of amount, period and capacity
+	limitSize   = 34 // of a limit without zone
+)
 
 // readLimit is the limit that appendLimit wrote.
 func readLimit(s string) (l sluice.Limit, ok bool) {
 	if len(s) < limitSize {
 		return l, false
 	}
-	amount, period, capacity, scale := readNumber(s[2:]), readNumber(s[10:]), readNumber(s[18:]), readNumber(s[26:])
+	amount, period, capacity, scale := readNumber(s), readNumber(s[8:]), readNumber(s[16:]), readNumber(s[24:])
 	l = sluice.Limit{
-		Algorithm: sluice.Algorithm(s[0]),
-		Calendar:  sluice.Calendar(s[1] &^ burstGiven),
+		Algorithm: sluice.Algorithm(s[32]),
+		Calendar:  sluice.Calendar(s[33] &^ burstGiven),
 		Amount:    sluice.Tokens(amount * scale),
 		Period:    microseconds(period * scale),
 		Zone:      s[limitSize:],
 	}
-	if s[1]&burstGiven != 0 {
+	if s[33]&burstGiven != 0 {
 		l.Burst = sluice.Tokens(capacity)
 	}
 	return l, true

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"sync"
+
 	"github.com/sluice-go/sluice"
 )
 
@@ -47,11 +49,22 @@ type request struct {
 	// of one record.
 	order []int
 
+	ticket // while it is combined with others
+
 	// Room for what most requests need.
 	keyRoom    [2]string
 	argRoom    [1]string
 	numberRoom [1]byte
 	limitRoom  [3]*compiled
+}
+
+// requests are those done with, to be used again.
+var requests = sync.Pool{New: func() any { return &request{} }}
+
+// free gives a request back. Nobody else may know it any more.
+func (r *request) free() {
+	*r = request{ticket: ticket{done: r.done}}
+	requests.Put(r)
 }
 
 // header starts the first argument: the kind, and the time, which is left to
@@ -121,14 +134,16 @@ func (s *Store) addArg(r *request, demands []sluice.Demand, which []int, flags b
 	set := s.limits.set(r.limits, which)
 	flags |= simpleArg
 	b := append(room[:0], flags, byte(len(which)))
-	b = append(b, set.digest[:]...)
 	for _, i := range which {
 		d := &demands[i]
 		if d.Limit.Algorithm != sluice.TokenBucket || d.Shadow || d.CountRefused {
 			b[0] &^= simpleArg
 		}
 		b = append(b, demandFlags(d), demandMeta(d))
-		b = appendNumber(b, r.cost(d))
+	}
+	b = append(b, set.digest[:]...)
+	for _, i := range which {
+		b = appendNumber(b, r.cost(&demands[i]))
 	}
 	if d := &demands[which[0]]; len(which) == 1 && d.Limit.Algorithm == sluice.FixedWindow && d.Limit.Calendar == sluice.NoCalendar && !d.Shadow {
 		b[0] |= windowedArg

@@ -150,18 +150,17 @@ func readArg(arg string, key sluice.Key, demands []sluice.Demand) ([]sluice.Dema
 	}
 	n := int(arg[1])
 	rest := scanner{arg[2:]}
-	rest.text(8) // the digest
 	demands = slices.Grow(demands, n)
 	first := len(demands)
 	for range n {
-		head := rest.text(10)
-		if head == "" {
-			return nil, false
-		}
-		d := sluice.Demand{Key: key, Cost: sluice.Tokens(readNumber(head[2:]))}
-		d.Shadow, d.CountRefused = head[0]&shadow != 0, head[0]&countRefused != 0
-		readMeta(head[1], &d)
+		flags, meta := rest.small(), rest.small()
+		d := sluice.Demand{Key: key, Shadow: flags&shadow != 0, CountRefused: flags&countRefused != 0}
+		readMeta(byte(meta), &d)
 		demands = append(demands, d)
+	}
+	rest.text(8) // the digest
+	for i := range n {
+		demands[first+i].Cost = sluice.Tokens(rest.number())
 	}
 	ok := rest.limits(n, func(i int, limit sluice.Limit, name string) {
 		demands[first+i].Limit, demands[first+i].Key.Limit = limit, name
@@ -184,10 +183,10 @@ func (s *scanner) text(n int) string {
 
 // limits reads n limits and the names that go with them.
 func (s *scanner) limits(n int, found func(i int, limit sluice.Limit, name string)) bool {
-	numbers := scanner{s.text(n * limitSize)}
+	numbers, more := scanner{s.text(n * numbersSize)}, scanner{s.text(n * (limitSize - numbersSize))}
 	for i := range n {
 		a, b := s.small(), s.small()
-		limit, ok := readLimit(numbers.text(limitSize) + s.text(a))
+		limit, ok := readLimit(numbers.text(numbersSize) + more.text(limitSize-numbersSize) + s.text(a))
 		if !ok {
 			return false
 		}

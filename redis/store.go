@@ -19,6 +19,7 @@ type Store struct {
 	limits   limits
 	combiner combiner
 	deadline deadline
+	calls    *underWay
 	skew     atomic.Int64 // of the server's clock to ours, in microseconds
 
 	clock sync.Mutex // of tests
@@ -45,11 +46,13 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("redis: address: %w", err)
 	}
 	tune(&options, &config)
+	calls := &underWay{}
+	options.DialCtxFn = calls.dial
 	client, err := rueidis.NewClient(options)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w: %w", sluice.ErrUnavailable, err)
 	}
-	s := &Store{config: config, client: client, cluster: cluster}
+	s := &Store{config: config, client: client, cluster: cluster, calls: calls}
 	s.combiner.start(cluster)
 	s.life, s.stop = context.WithCancel(context.Background())
 	if err := s.prepare(ctx); err != nil {

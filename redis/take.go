@@ -46,15 +46,18 @@ func oneRecord(demands []sluice.Demand) bool {
 
 // take decides t with calendar windows around now.
 func (s *Store) take(ctx context.Context, t *sluice.Take, d *sluice.Decision, now int64) error {
-	r := &request{numbered: t.ID != ""}
+	r := requests.Get().(*request)
+	r.numbered = t.ID != ""
 	if err := s.add(r, t.Demands, now); err != nil {
 		return err
 	}
 	reply, err := s.ask(ctx, t, r)
 	if err != nil {
-		return err
+		return err // it may still be on its way
 	}
-	return readTake(reply, r, t, d)
+	err = readTake(reply, r, t, d)
+	r.free()
+	return err
 }
 
 // ask sends a take in the way that fits.

@@ -1,3 +1,7 @@
+-- All others, to the end of main.lua. They have a function of their own, because
+-- one with many locals costs even those who return before they come to them.
+local function others()
+
 local sub, floor, ceil, max, min = string.sub, math.floor, math.ceil, math.max, math.min
 
 -- sluice.Algorithm
@@ -38,18 +42,21 @@ local plain = kind == 0
 -- general case.
 --
 -- Of the keys looked at: an argument with their limits; until when they live;
--- and if they have changed, the new states and when they are full.
-local args, lives, states, fulls = {}, {}, {}, {}
-local out, outs = {}, 0 -- replies
+-- and if they have changed, the new states and when they are full. Tables that
+-- are made with room need not grow so often, which costs a lot.
+local args, lives = {nil, nil, nil, nil}, {nil, nil, nil, nil}
+local states, fulls = {nil, nil, nil, nil}, {nil, nil, nil, nil}
+local out, outs = {nil, nil, nil, nil}, 0 -- replies
 local first, last = 2, #ARGV -- the arguments, or for plain takes the parts, not done yet
 if plain then
 	first, last = 1, (#header - 9) / 2
 end
 
 -- keepFor is how long a key is to live, in milliseconds. It is rounded up, and
--- one more because the server counts in whole milliseconds.
+-- one more because the server counts in whole milliseconds. A key that should
+-- be gone is, soon.
 local function keepFor(till)
-	return testing and '3600000' or string.format('%d', min(till - now, 2 ^ 52 * 1.25) / 1000 + 2)
+	return testing and '3600000' or string.format('%d', max(1, min(till - now, 2 ^ 52 * 1.25) / 1000 + 2))
 end
 
 -- later is until when a key is to live that is needed until full.
@@ -61,24 +68,25 @@ end
 -- whole is the new value of a key that has changed.
 local function whole(k)
 	local arg, state = args[k], states[k]
-	local digest, n = read('<d', arg, 3), (#state - 1) / 32
+	local n = (#state - 1) / 32
+	local digest = read('<d', arg, 3 + 2 * n)
 	if fulls[k] > lives[k] then
 		lives[k] = later(fulls[k])
 	end
 	return write('<BddB', VERSION, lives[k], digest, n) .. state .. sub(arg, 11 + 10 * n)
 end
 
-local simple, previous = plain and not tried, nil
+local simple, previous, dues = plain and not tried, nil, {nil, nil, nil, nil}
 local digest, cost1, cost2, cost3 -- what the previous argument says
 local amount1, period1, capacity1, amount2, period2, capacity2, amount3, period3, capacity3
 while simple and first <= last do
-	local to, head, refusing, done, new, newFulls = first, outs, false, false, nil, nil
+	local to, head, refusing, done = first, outs, false, false
 	repeat
 		local k, a = byte(header, 8 + 2 * to, 9 + 2 * to)
 		local arg, raw, before = ARGV[a], raws[k], args[k]
 		local flags, n = byte(arg, 1, 2)
 		local state, full, reply
-		if flags == LAST + WINDOWED then
+		if flags == LAST + WINDOWED and to == first then
 			--include look 1
 			if simple then
 				--include window
@@ -112,10 +120,9 @@ while simple and first <= last do
 		if full and done and to == first then -- its only part
 			states[k], fulls[k] = state, full
 		elseif full then
-			new, newFulls = new or {}, newFulls or {}
-			new[k], newFulls[k] = state, full
+			dues[outs - head] = full
 		elseif not refusing and not (done and to == first) then -- all parts again, without their costs
-			refusing, done, to, outs, new = true, false, first - 1, head, nil
+			refusing, done, to, outs = true, false, first - 1, head
 		end
 		to = to + 1
 	until done
@@ -123,8 +130,11 @@ while simple and first <= last do
 		outs = head
 		break
 	end
-	for k, state in pairs(new or {}) do
-		states[k], fulls[k] = state, newFulls[k]
+	if to > first + 1 and not refusing then
+		for i = 1, to - first do
+			local k = byte(header, 6 + 2 * (first + i))
+			states[k], fulls[k] = out[head + i], dues[i]
+		end
 	end
 	first = to
 end

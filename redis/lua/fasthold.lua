@@ -113,7 +113,8 @@ if kind == HOLDING or kind == RETURNING then
 
 	while kind == HOLDING and first <= last do
 		local arg, ask, k = ARGV[first], ARGV[first + 1], byte(header, numbers + first)
-		local flags, n, digest, amount, period, capacity = read('<BBdxxxxxxxxxxxxddd', arg)
+		local flags, n = byte(arg, 1, 2)
+		local digest, _, amount, period, capacity = read('<ddddd', arg, 5)
 		local raw, limits = raws[k], sub(arg, 21)
 		if flags % 4 < SIMPLE or n ~= 1 or raw and (byte(raw) ~= VERSION or read('<d', raw, 10) ~= digest) then
 			break
@@ -172,8 +173,8 @@ if kind == HOLDING or kind == RETURNING then
 				break
 			end
 			local name, digest = sub(arg, 25), read('<d', raw, 10)
-			local algorithm, amount, period = read('<Bxdd', raw, 52)
-			local a, b = byte(raw, 86, 87)
+			local amount, period = read('<dd', raw, 52)
+			local algorithm, _, a, b = byte(raw, 84, 87)
 			local rest = 88 + a + b
 			if algorithm ~= TOKENS or sub(raw, 88 + a, rest - 1) ~= name then
 				break

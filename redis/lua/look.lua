@@ -1,12 +1,12 @@
 -- Looks at a part of a take and at what its key holds, which is simple as long
 -- as the limits are the same and there are no holds.
 if arg ~= previous then
-	digest, [[cost@]], [[amount@, period@, capacity@]] = read('<xxd[[xxd]][[xxdddxxxxxxxx]]', arg)
+	digest, [[cost@]], [[amount@, period@, capacity@]] = read('<d[[d]][[ddd]]', arg, 3 + 2 * n)
 	previous = arg
 end
 local [[used@, rem@, time@, consumed@]] = [[0, 0, now, 0]]
 if before then
-	if before ~= arg and read('<d', before, 3) ~= digest then
+	if before ~= arg and read('<d', before, 3 + 2 * n) ~= digest then
 		simple = false
 	elseif states[k] then
 		[[used@, rem@, time@, consumed@]] = read('<x[[dddd]]', states[k])

@@ -17,3 +17,7 @@ while plain and first <= last do -- what the fast way has left
 end
 flush()
 return table.concat(out)
+
+end
+
+return others()

@@ -1,7 +1,7 @@
 -- Decides on a key of more token buckets than there are straight lines for.
-local digest, s, at = read('<d', arg, 3), states[k], 2
+local digest, s, at = read('<d', arg, 3 + 2 * n), states[k], 2
 if before then
-	simple = before == arg or read('<d', before, 3) == digest
+	simple = before == arg or read('<d', before, 3 + 2 * n) == digest
 else
 	args[k], lives[k] = arg, 0
 	if raw then
@@ -15,7 +15,7 @@ end
 if simple then
 	local f, g, fits, due = {ALLOWED}, {REFUSED}, not refusing, 0
 	for d = 1, n do
-		local cost, amount, period, capacity = read('<d', arg, 3 + 10 * d), read('<ddd', arg, 13 + 10 * n + 34 * (d - 1))
+		local cost, amount, period, capacity = read('<d', arg, 3 + 2 * n + 8 * d), read('<ddd', arg, 24 * d + 10 * n - 13)
 		local used, rem, time, consumed = 0, 0, now, 0
 		if s then
 			used, rem, time, consumed, at = read('<dddd', s, at)

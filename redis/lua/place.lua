@@ -83,12 +83,11 @@ local function parse(arg)
 	local n = byte(arg, 2)
 	local at, all = 11 + 44 * n, {}
 	for d = 1, n do
-		local flags, _, cost = read('<BBd', arg, 10 * d + 1)
-		all[d] = {flags = flags, cost = cost}
-		all[d].limit, all[d].name, at = readLimit(arg, 11 + 10 * n + 34 * (d - 1), at)
+		all[d] = {flags = byte(arg, 1 + 2 * d), cost = (read('<d', arg, 3 + 2 * n + 8 * d))}
+		all[d].limit, all[d].name, at = readLimit(arg, 11 + 10 * n, n, d, at)
 	end
 	for d = 1, n do
-		if byte(all[d].limit, 2) % 16 > 0 then
+		if byte(all[d].limit, 34) % 16 > 0 then
 			all[d].windows = {read('<dddd', arg, at)}
 			all[d].windows[5], at = nil, at + 32
 		end

@@ -23,8 +23,8 @@ local SHADOW, COUNTREFUSED = 1, 2
 --   the status of a take, always ALLOWED  '<B'
 --   of each: used, rem, time, consumed    '<dddd'; rem is the end of the window
 --                                         for a fixed window
---   of each: its limit                    '<BBdddd', algorithm, calendar,
---                                         amount, period, capacity, scale
+--   of each: amount, period, capacity     '<ddd'
+--   of each: scale, algorithm, calendar   '<dBB'
 --   of each: its zone and name            '<BB', their lengths, and both
 --   of each: the rest                     '<I4', its length, and the rest; all
 --                                         left out if all are empty
@@ -41,10 +41,11 @@ local SHADOW, COUNTREFUSED = 1, 2
 --
 -- What a take wants of one key comes in one argument, in which the limits are
 -- the same bytes:
---   flags, how many, digest               '<BBd'
---   of each: flags, metadata, cost        '<BBd'
---   of each: its limit                    as above
---   of each: its zone and name            as above
+--   flags, how many                       '<BB'
+--   of each: flags, metadata              '<BB'
+--   digest                                '<d'
+--   of each: cost                         '<d'
+--   of each: amount and so on             as above
 --   of each that follows a calendar:      '<dddd', boundaries of windows
 -- A plain take of one key is just that argument. Otherwise the first argument
 -- is a header, which starts with the kind of the call and the time, '<Bd'. The

@@ -49,7 +49,7 @@ local function costs(all, action, how)
 				end
 			elseif e.demand.name == sub(ARGV[i], 9) then
 				known = true
-				if byte(e.demand.limit) == CONCURRENCY and cost ~= e.new then
+				if byte(e.demand.limit, 33) == CONCURRENCY and cost ~= e.new then
 					return FIXEDCOST, i - 2
 				elseif e.first > 0 then
 					e.new = cost
@@ -61,7 +61,7 @@ local function costs(all, action, how)
 		end
 	end
 	for _, e in ipairs(all) do
-		if how == UNDO and has(e.demand.flags, COUNTREFUSED) and byte(e.demand.limit) ~= CONCURRENCY then
+		if how == UNDO and has(e.demand.flags, COUNTREFUSED) and byte(e.demand.limit, 33) ~= CONCURRENCY then
 			e.new, e.first = e.demand.cost, e.demand.cost
 		elseif action == RELEASE then
 			e.new = 0
@@ -122,7 +122,7 @@ local function settle()
 	for i, pl in ipairs(found) do
 		local e, n = all[i], 0
 		-- A bucket that has become concurrency, or was, has started anew.
-		if not again and e.first > 0 and (byte(e.demand.limit) == CONCURRENCY) == (pl.spec.alg == CONCURRENCY) then
+		if not again and e.first > 0 and (byte(e.demand.limit, 33) == CONCURRENCY) == (pl.spec.alg == CONCURRENCY) then
 			n = settleOne(pl, e, r, action, expires)
 		end
 		e.cost = e.new

@@ -4,7 +4,7 @@ local ENTRY = 32 -- bytes of a hold and of a flight
 
 -- spec reads a limit: bucket.Compile. zone tells calendars apart.
 local function spec(limit, windows)
-	local alg, calendar, amount, period, capacity = read('<BBddd', limit)
+	local amount, period, capacity, alg, calendar = read('<dddxxxxxxxxBB', limit)
 	calendar = calendar % 16 -- the rest says how Burst was written
 	return {
 		limit = limit, alg = alg, amount = amount, period = period, capacity = capacity,
@@ -58,7 +58,7 @@ end
 -- decode makes a bucket.State of what a record says of a bucket.
 local function decode(b)
 	local s = {used = b.used, rem = b.rem, time = b.time, consumed = b.consumed, limit = b.limit}
-	local alg = byte(b.limit)
+	local alg = byte(b.limit, 33)
 	if alg == SLIDING then
 		s.counts = readCounts(b.rest, b.time)
 	elseif alg == CONCURRENCY then
@@ -90,12 +90,14 @@ local function encode(b, p, s)
 	end
 end
 
--- readLimit reads a limit that is at one place of a record or argument, and
--- whose zone and name are at another. It answers where the next ones are.
-local function readLimit(text, limit, at)
+-- readLimit reads the i-th of n limits of a record or argument, in which they
+-- begin at start, and the zones and names of those left at at. It answers the
+-- limit, '<ddddBBs' with the zone, its name, and where the next are.
+local function readLimit(text, start, n, i, at)
 	local a, b = byte(text, at, at + 1)
-	local zone, name = sub(text, at + 2, at + 1 + a), sub(text, at + 2 + a, at + 1 + a + b)
-	return sub(text, limit, limit + 33) .. zone, name, at + 2 + a + b
+	local numbers, more = start + 24 * (i - 1), start + 24 * n + 10 * (i - 1)
+	local limit = sub(text, numbers, numbers + 23) .. sub(text, more, more + 9) .. sub(text, at + 2, at + 1 + a)
+	return limit, sub(text, at + 2 + a, at + 1 + a + b), at + 2 + a + b
 end
 
 -- A record is all buckets of a key. It is nil, and the version follows, if
@@ -115,7 +117,7 @@ local function readRecord(raw)
 	for i = 1, n do
 		local used, rem, time, consumed = read('<dddd', raw, 32 * i - 12)
 		r[i] = {used = used, rem = rem, time = time, consumed = consumed, rest = ''}
-		r[i].limit, r[i].name, at = readLimit(raw, 20 + 32 * n + 34 * (i - 1), at)
+		r[i].limit, r[i].name, at = readLimit(raw, 20 + 32 * n, n, i, at)
 	end
 	for i = 1, at <= #raw and n or 0 do
 		local size = read('<I4', raw, at)
@@ -126,15 +128,15 @@ local function readRecord(raw)
 end
 
 local function writeRecord(r)
-	local n, empty, states, limits, names, rests = #r, true, {}, {}, {}, {}
+	local n, empty, states, limits, rests = #r, true, {}, {}, {}
 	for i, b in ipairs(r) do
 		states[i] = write('<dddd', b.used, b.rem, b.time, b.consumed)
-		limits[i] = sub(b.limit, 1, 34)
-		names[i] = write('<BB', #b.limit - 34, #b.name) .. sub(b.limit, 35) .. b.name
+		limits[i], limits[n + i] = sub(b.limit, 1, 24), sub(b.limit, 25, 34)
+		limits[2 * n + i] = write('<BB', #b.limit - 34, #b.name) .. sub(b.limit, 35) .. b.name
 		rests[i] = write('<I4', #b.rest) .. b.rest
 		empty = empty and b.rest == ''
 	end
-	limits = table.concat(limits) .. table.concat(names)
+	limits = table.concat(limits)
 	local digest = tonumber(sub(redis.sha1hex(write('<B', n) .. limits), 1, 13), 16)
 	return write('<BddBB', VERSION, r.lives, digest, n, ALLOWED) .. table.concat(states) .. limits ..
 		(empty and '' or table.concat(rests))

@@ -1,6 +1,6 @@
 -- Decides on what a key holds of so many token buckets. There is no state if
 -- that is for the general case.
-local known, [[cost@]], [[amount@, period@, capacity@]] = read('<xxd[[xxd]][[xxdddxxxxxxxx]]', one)
+local known, [[cost@]], [[amount@, period@, capacity@]] = read('<d[[d]][[ddd]]', one, 3 + 2 * count)
 local version, [[used@, rem@, time@, consumed@]] = VERSION, [[0, 0, now, 0]]
 digest = known
 if raw then

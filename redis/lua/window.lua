@@ -11,7 +11,7 @@ if fits then
 	charge = cost1
 else
 	retry = cost1 > capacity1 and -1 or min(stop - at, 2 ^ 52)
-	if byte(arg, 11) == COUNTREFUSED then
+	if byte(arg, 3) == COUNTREFUSED then
 		charge = max(0, min(cost1, capacity1 + 1e15 - used1))
 	end
 end

@@ -1,0 +1,48 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"runtime"
+	"sync/atomic"
+)
+
+// underWay counts the calls that are under way.
+type underWay struct{ atomic.Int32 }
+
+// manyCalls are so many that the goroutines that want to send are worth waiting
+// for. With fewer, waiting would only cost time.
+const manyCalls = 12
+
+// dial connects as the client would by itself.
+func (u *underWay) dial(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+	var c net.Conn
+	var err error
+	if config != nil {
+		c, err = (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", address)
+	} else {
+		c, err = d.DialContext(ctx, "tcp", address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &connection{c, u}, nil
+}
+
+// connection lets others run before it writes. The client writes as soon as
+// there is one command, and the next time all that have come meanwhile. When
+// many answers arrive at once, those who got them have just become ready to go
+// on: if they do so first, their commands go out in two packets instead of
+// many, and writing packets is most of what a call costs.
+type connection struct {
+	net.Conn
+	calls *underWay
+}
+
+func (c *connection) Write(b []byte) (int, error) {
+	if c.calls.Load() >= manyCalls {
+		runtime.Gosched()
+	}
+	return c.Conn.Write(b)
+}
