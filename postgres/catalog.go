@@ -77,45 +77,17 @@ func (c *Catalog) Close() error {
 // MaxBatch is part of [catalog.Store].
 func (c *Catalog) MaxBatch() int { return maxBatch }
 
-// call runs one statement. It runs it again only as long as it is certain that
-// it has not happened.
+// call runs one statement; see attempt.
 func (c *Catalog) call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
-	defer cancel()
-	var err error
-	for attempt := range attempts {
-		if attempt > 0 && !pause(ctx, attempt) {
-			break
-		}
-		if c.closed.Load() {
-			return errClosed
-		}
-		var conn *pgxpool.Conn
-		if conn, err = c.pool.Acquire(ctx); err != nil {
-			continue // nothing was sent
-		}
-		err = run(ctx, conn.Conn())
-		verdict := judge(err)
-		if errors.Is(err, pgx.ErrNoRows) {
-			verdict = done
-		}
-		if verdict == elsewhere {
-			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
-		}
-		conn.Release()
-		switch verdict {
-		case done:
-			return err
-		case undone:
-			if isRefusal(err) {
-				return fmt.Errorf("postgres catalog: %w", err)
-			}
-			return errUnavailable(err)
-		case unknown:
-			return errUnknown(err)
-		}
+	var last error // of the database itself
+	err := attempt(ctx, c.pool, c.config.Timeout, &c.closed, func(ctx context.Context, conn *pgx.Conn) error {
+		last = run(ctx, conn)
+		return last
+	})
+	if err != nil && isRefusal(last) {
+		return fmt.Errorf("postgres catalog: %w", last)
 	}
-	return errUnavailable(err)
+	return err
 }
 
 // isRefusal reports whether the database was reached and did not take what it

@@ -69,26 +69,11 @@ func (c *Catalog) watchPooled(ctx context.Context, changed func(catalog.Changed)
 }
 
 func (c *Catalog) watchListening(ctx context.Context, changed func(catalog.Changed)) error {
-	address := c.config.ListenAddress
-	if address == "" {
-		address = c.config.Address
-	}
-	config, err := pgx.ParseConfig(address)
-	if err != nil {
-		return err
-	}
-	config.RuntimeParams["application_name"] = "sluice watching"
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = c.config.Timeout
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := c.config.listening(ctx, c.channel())
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
-	if _, err := conn.Exec(ctx, "LISTEN "+c.channel()); err != nil {
-		return err
-	}
 	r := reader{changed: changed}
 	for {
 		looking, cancel := context.WithTimeout(ctx, lookTimeout)

@@ -87,42 +87,8 @@ func replayQualified(with, columns string) string {
 	return strings.Join(names, ", ")
 }
 
-// call runs one statement. It runs it again only as long as it is certain that
-// it has not happened.
 func (r *Replays) call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
-	defer cancel()
-	var err error
-	for attempt := range attempts {
-		if attempt > 0 && !pause(ctx, attempt) {
-			break
-		}
-		if r.closed.Load() {
-			return errClosed
-		}
-		var conn *pgxpool.Conn
-		if conn, err = r.pool.Acquire(ctx); err != nil {
-			continue // nothing was sent
-		}
-		err = run(ctx, conn.Conn())
-		verdict := judge(err)
-		if errors.Is(err, pgx.ErrNoRows) {
-			verdict = done
-		}
-		if verdict == elsewhere {
-			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
-		}
-		conn.Release()
-		switch verdict {
-		case done:
-			return err
-		case undone:
-			return errUnavailable(err)
-		case unknown:
-			return errUnknown(err)
-		}
-	}
-	return errUnavailable(err)
+	return attempt(ctx, r.pool, r.config.Timeout, &r.closed, run)
 }
 
 func (r *Replays) given() *int64 {

@@ -162,23 +162,11 @@ func (s *Slots) Watch(forget func()) {
 }
 
 func (s *Slots) listen(ctx context.Context, forget func()) error {
-	address := s.config.ListenAddress
-	if address == "" {
-		address = s.config.Address
-	}
-	config, err := pgx.ParseConfig(address)
+	conn, err := s.config.listening(ctx, s.channel())
 	if err != nil {
-		return explain(err)
-	}
-	config.RuntimeParams["application_name"] = "sluice listening"
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return explain(err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
-	if _, err := conn.Exec(ctx, "LISTEN "+s.channel()); err != nil {
 		return err
 	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
 	for {
 		forget()
 		if _, err := conn.WaitForNotification(ctx); err != nil {

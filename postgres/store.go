@@ -133,40 +133,15 @@ const (
 // is certain that it has not happened. now is where the function leaves the
 // time that it was there, if it does.
 func (s *Store) call(ctx context.Context, now *int64, run func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
-	var err error
-	for attempt := range attempts {
-		if attempt > 0 && !pause(ctx, attempt) {
-			break
-		}
-		if s.closed.Load() {
-			return errClosed
-		}
-		var conn *pgxpool.Conn
-		if conn, err = s.pool.Acquire(ctx); err != nil {
-			continue // nothing was sent
-		}
-		asked := time.Now()
-		err = run(ctx, conn.Conn())
-		verdict := judge(err)
-		if verdict == elsewhere {
-			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
-		}
-		conn.Release()
-		switch verdict {
-		case done:
-			if now != nil && s.config.Clock == nil {
-				s.clock.saw(*now, asked, s.config.Log)
-			}
-			return nil
-		case undone:
-			return errUnavailable(err)
-		case unknown:
-			return errUnknown(err)
-		}
+	var asked time.Time
+	err := attempt(ctx, s.pool, s.config.Timeout, &s.closed, func(ctx context.Context, conn *pgx.Conn) error {
+		asked = time.Now()
+		return run(ctx, conn)
+	})
+	if err == nil && now != nil && s.config.Clock == nil {
+		s.clock.saw(*now, asked, s.config.Log)
 	}
-	return errUnavailable(err)
+	return err
 }
 
 // pause waits before the next attempt, longer each time, and reports whether

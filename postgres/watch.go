@@ -152,23 +152,11 @@ func (s *Store) listen() {
 }
 
 func (s *Store) listenOnce(ctx context.Context) error {
-	address := s.config.ListenAddress
-	if address == "" {
-		address = s.config.Address
-	}
-	config, err := pgx.ParseConfig(address)
+	conn, err := s.config.listening(ctx, s.channel())
 	if err != nil {
-		return explain(err)
-	}
-	config.RuntimeParams["application_name"] = "sluice listening"
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return explain(err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
-	if _, err := conn.Exec(ctx, "LISTEN "+s.channel()); err != nil {
 		return err
 	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
 	s.watch.hear(true)
 	s.watch.wakeAll() // for what was missed so far
 	for {
