@@ -131,7 +131,7 @@ func (d *Decision) Conclude() {
 		return
 	}
 	if d.Allowed {
-		for i := range d.Results {
+		for i := 1; i < len(d.Results); i++ {
 			if d.scarcer(i, d.Decider) {
 				d.Decider = i
 			}

@@ -3,12 +3,13 @@
 //
 // # How it is laid out
 //
-// Buckets are spread over many small hash tables by a seeded hash of their
-// whole key, each behind its own mutex. A table keeps its buckets in its own
-// slots, one line of the cache each and without pointers: a look-up reads one
-// place in memory, the garbage collector has nothing to follow, and a bucket
-// costs under a hundred bytes. What many buckets have in common (namespace,
-// resource, limit) is kept once, as a scope.
+// Buckets are spread by a seeded hash over many small shards, each with its
+// own mutex and hash tables. A table keeps its records in its own slots,
+// without pointers: a look-up reads one place in memory, the garbage collector
+// has nothing to follow, and a bucket costs under a hundred bytes. Limits of an
+// entity and resource that are taken together share a record, of one line of
+// the cache for one limit and two for three. What many records have in common
+// (namespace, resource, limits) is kept once, as a scope.
 //
 // # What is forgotten
 //

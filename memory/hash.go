@@ -7,22 +7,15 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// A place in a shard is, from its upper end, the home of its entity and
-// resource, the home of its limit, and a tag.
+// An address in a table is, from its upper end, a home and a tag.
 const (
 	homeBits = 17
 	tagBits  = 7
 	tagMask  = 1<<tagBits - 1
 )
 
-// hash is the shard that a key belongs to, and its place there. The limits of
-// one entity and resource share a shard, so that a take of several of them
-// needs one lock.
-func (s *Store) hash(k *sluice.Key) (shard uint32, place uint64) {
-	subject := s.hashSubject(k)
-	return shardOf(subject), s.place(subject, k)
-}
-
+// shardOf is the shard of a subject, which all of its limits share, so that a
+// take of several of them needs one lock.
 func shardOf(subject uint64) uint32 { return uint32(subject >> (64 - shardBits)) }
 
 // hashSubject hashes a key without its limit. Empty parts are passed over:
@@ -38,16 +31,19 @@ func (s *Store) hashSubject(k *sluice.Key) uint64 {
 	return h
 }
 
-// place is that of one limit of a subject. The limit is hashed as well as the
-// rest, since callers may choose the names of limits, too.
-func (s *Store) place(subject uint64, k *sluice.Key) uint64 {
-	h := subject
-	if k.Limit != "" {
-		h = mix(h, maphash.String(s.seed, k.Limit), 3)
+// address is where a record of this hash belongs, in its shard.
+func address(hash uint64) uint64 {
+	const bits = homeBits + tagBits
+	return hash >> (64 - shardBits - bits) & (1<<bits - 1)
+}
+
+// addressOfLimit is where a record of only this limit belongs. The limit is
+// hashed as well as the rest, since callers may choose the names of limits, too.
+func (s *Store) addressOfLimit(subject uint64, limit string) uint64 {
+	if limit == "" {
+		return address(subject)
 	}
-	const rest = homeBits + tagBits
-	home := subject >> (64 - shardBits - homeBits) & (1<<homeBits - 1)
-	return home<<rest | h&(1<<rest-1)
+	return address(mix(subject, maphash.String(s.seed, limit), 3))
 }
 
 // mix makes one hash of two. Both are seeded, so nobody outside can choose

@@ -68,13 +68,12 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 
 // giveBack closes a hold, under the limit that the bucket has.
 func (s *Store) giveBack(k *sluice.Key, id sluice.HoldID, spent sluice.Tokens, now int64) {
-	dm := sluice.Demand{Key: *k}
 	var places [1]place
 	p := &places[0]
 	p.name(s, k)
 	s.lock(places[:])
 	defer s.exit(places[:])
-	if s.open(p, &dm, now); p.offset > 0 {
+	if s.open(p, k, 0, 1, now); p.offset > 0 {
 		p.changed = p.spec.Return(&p.state, p.view, id, int64(spent))
 	}
 }

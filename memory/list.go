@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -58,32 +59,45 @@ func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found)
 	sh := &s.shards[n]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for at := sh.next(0); at > 0; at = sh.next(at) {
-		r := sh.at(at)
-		sc := s.scopes.get(r.scope())
-		if int(r.homes()) < from || sc.namespace != q.Namespace || q.Resource != "" && sc.resource != q.Resource ||
-			q.Entity != "" && !sh.isEntity(r, q.Entity) {
-			continue
+	for i := range sh.tables {
+		t := &sh.tables[i]
+		for at := t.next(0); at > 0; at = t.next(at) {
+			h := t.head(at)
+			sc := s.scopes.get(h.scope())
+			if sc.namespace != q.Namespace || q.Resource != "" && sc.resource != q.Resource ||
+				q.Entity != "" && !t.isEntity(h, q.Entity) {
+				continue
+			}
+			all = s.listRecord(all, t, at, sc, from, now)
 		}
-		st := sh.state(at)
-		v := sc.spec.View(&st, now)
-		if v.Idle() {
-			continue
-		}
-		entity := sh.entity(r)
-		if len(entity) > sluice.MaxKeyPart {
-			entity = "(overflow)"
-		}
-		all = append(all, found{int(r.homes()), sluice.Bucket{
-			Key:       sc.key(entity),
-			Limit:     sc.limit,
-			Remaining: sluice.Tokens(v.Available()),
-			Held:      sluice.Tokens(v.Held),
-			Consumed:  sluice.Tokens(st.Consumed + sc.spec.Lapsed(&st, v)),
-			Reset:     duration(sc.spec.ResetIn(&st, v)),
-			LastTaken: time.UnixMicro(sc.spec.LastTaken(&st)),
-		}})
 	}
 	slices.SortFunc(all, func(a, b found) int { return cmp.Compare(a.hash, b.hash) })
+	return all
+}
+
+// listRecord appends the buckets of a record that are not full.
+func (s *Store) listRecord(all []found, t *table, at int, sc *scope, from int, now int64) []found {
+	h := t.head(at)
+	entity := t.entity(h)
+	if len(entity) > sluice.MaxKeyPart {
+		entity = "(overflow)"
+	}
+	for i := range sc.limits {
+		spec, st := sc.limits[i].spec, t.read(at, i)
+		v := spec.View(&st, now)
+		hash := int(h.home()<<homeBits | maphash.String(s.seed, sc.limits[i].name)&(1<<homeBits-1))
+		if hash < from || v.Idle() {
+			continue
+		}
+		all = append(all, found{hash, sluice.Bucket{
+			Key:       sc.key(entity, i),
+			Limit:     spec.Limit,
+			Remaining: sluice.Tokens(v.Available()),
+			Held:      sluice.Tokens(v.Held),
+			Consumed:  sluice.Tokens(st.Consumed + spec.Lapsed(&st, v)),
+			Reset:     duration(spec.ResetIn(&st, v)),
+			LastTaken: time.UnixMicro(spec.LastTaken(&st)),
+		}})
+	}
 	return all
 }

@@ -16,12 +16,31 @@ const maxPlain = 4
 // It decides as the long way does, without looking at what such takes cannot
 // have. It reports false, having done nothing, for any other take.
 func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
-	if len(t.Demands) > maxPlain || t.Peek || t.UpTo || t.Within != 0 {
+	if t.Peek || t.UpTo || t.Within != 0 {
 		return false
 	}
-	var all [maxPlain]plain
-	buckets := all[:len(t.Demands)]
-	oneShard := true
+	switch n := len(t.Demands); {
+	case n == 1: // on a smaller stack
+		var one [1]plain
+		return s.takeBuckets(one[:], t, d)
+	case n <= maxPlain:
+		var all [maxPlain]plain
+		return s.takeBuckets(all[:n], t, d)
+	}
+	return false
+}
+
+// plain is one demand's bucket on the short way.
+type plain struct {
+	state     *state
+	spec      *bucket.Spec
+	used, rem int64
+	subject   uint64 // its hash
+	joins     bool   // it has the subject of the one before
+}
+
+func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision) bool {
+	joined := 1 // that have the subject of the first
 	for i := range buckets {
 		b, dm := &buckets[i], &t.Demands[i]
 		if dm.Limit.Algorithm != sluice.TokenBucket || dm.Shadow || dm.CountRefused {
@@ -29,15 +48,14 @@ func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
 		}
 		if i > 0 && sameSubject(&dm.Key, &t.Demands[i-1].Key) {
 			b.subject, b.joins = buckets[i-1].subject, true
+			joined++
 		} else {
 			b.subject = s.hashSubject(&dm.Key)
 		}
-		b.shard = shardOf(b.subject)
-		oneShard = oneShard && b.shard == buckets[0].shard
 	}
 	now := s.clock.now()
-	if oneShard {
-		mu := &s.shards[buckets[0].shard].mu
+	if joined == len(buckets) {
+		mu := &s.shards[shardOf(buckets[0].subject)].mu
 		mu.Lock()
 		ok := s.decidePlain(buckets, t, d, now)
 		mu.Unlock()
@@ -45,7 +63,7 @@ func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
 	}
 	var shards [maxPlain]uint32
 	for i := range buckets {
-		shards[i] = buckets[i].shard
+		shards[i] = shardOf(buckets[i].subject)
 	}
 	order := shards[:len(buckets)]
 	slices.Sort(order)
@@ -60,43 +78,50 @@ func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
 	return ok
 }
 
-// plain is one demand's bucket on the short way.
-type plain struct {
-	record    *record
-	spec      *bucket.Spec
-	used, rem int64
-	subject   uint64 // its hash
-	shard     uint32
-	joins     bool // it has the subject of the one before
-}
-
 func sameSubject(a, b *sluice.Key) bool {
 	return a.Entity == b.Entity && a.Resource == b.Resource && a.Namespace == b.Namespace
+}
+
+// sameRate compares the limit of a bucket with one that says it is a token
+// bucket, too.
+func sameRate(a, b *sluice.Limit) bool {
+	return a.Amount == b.Amount && a.Period == b.Period && a.Burst == b.Burst && a.Algorithm == sluice.TokenBucket &&
+		b.Calendar == sluice.NoCalendar && b.Zone == ""
 }
 
 // decidePlain decides under the locks of all shards.
 func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision, now int64) bool {
 	allowed := true
-	at := 0
+	var at spot
+	var in *table
+	var sc *scope
 	for i := range buckets {
 		b, dm := &buckets[i], &t.Demands[i]
-		sh := &s.shards[b.shard]
-		// Limits that are taken together were mostly inserted together, so
-		// the next one's record is often right behind.
-		if at++; !b.joins || !sh.isAt(at, &s.scopes, &dm.Key) {
-			at = sh.find(&s.scopes, s.place(b.subject, &dm.Key), &dm.Key, dm.Key.Entity)
+		// Limits that are taken together are mostly in one record, in order.
+		if at.index++; !b.joins || at.index >= len(sc.limits) || sc.limits[at.index].name != dm.Key.Limit {
+			n := 1
+			for j := i + 1; j < len(buckets) && buckets[j].joins; j++ {
+				n++
+			}
+			sh := &s.shards[shardOf(b.subject)]
+			if at = s.find(sh, b.subject, &dm.Key, dm.Key.Entity, n, 0); at.offset == 0 {
+				return false
+			}
+			in = &sh.tables[at.class]
+			h := in.head(at.offset)
+			if h.ext() > 0 {
+				return false
+			}
+			sc = s.scopes.get(h.scope())
 		}
-		if at == 0 {
+		l := &sc.limits[at.index]
+		st := in.state(at.offset, at.index)
+		if st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
 			return false
 		}
-		r := sh.at(at)
-		sc := s.scopes.get(r.scope())
-		if r.hasExt() || r[wordTime] > now || sc.limit != dm.Limit {
-			return false
-		}
-		b.record, b.spec = r, sc.spec
-		b.used, b.rem = b.spec.Refill(r[wordUsed], r[wordRem], now-r[wordTime])
-		allowed = allowed && b.used+int64(dm.Charge()) <= b.spec.Capacity
+		b.state, b.spec = st, l.spec
+		b.used, b.rem = l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
+		allowed = allowed && b.used+int64(dm.Charge()) <= l.spec.Capacity
 	}
 	if cap(d.Results) < len(buckets) {
 		d.Results = make([]sluice.Result, len(buckets))
@@ -104,22 +129,26 @@ func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision,
 	d.Results = d.Results[:len(buckets)]
 	for i := range buckets {
 		b, res := &buckets[i], &d.Results[i]
-		cost := int64(t.Demands[i].Charge())
-		*res = sluice.Result{Fits: b.used+cost <= b.spec.Capacity}
+		cost, wait := int64(t.Demands[i].Charge()), time.Duration(0)
+		over := b.used + cost - b.spec.Capacity
 		switch {
 		case allowed:
 			b.used += cost
-			r := b.record
-			r[wordUsed], r[wordRem], r[wordTime] = b.used, b.rem, now
-			r[wordConsumed] = bucket.Saturate(r[wordConsumed] + cost)
-			res.Consumed = sluice.Tokens(cost)
-		case !res.Fits && cost > b.spec.Capacity:
-			res.RetryAfter = sluice.Never
-		case !res.Fits:
-			res.RetryAfter = time.Duration(b.spec.RepayIn(b.rem, b.used+cost-b.spec.Capacity)) * time.Microsecond
+			st := b.state
+			st[wordUsed], st[wordRem], st[wordTime] = b.used, b.rem, now
+			st[wordConsumed] = bucket.Saturate(st[wordConsumed] + cost)
+		case cost > b.spec.Capacity:
+			cost, wait = 0, sluice.Never
+		case over > 0:
+			cost, wait = 0, time.Duration(b.spec.RepayIn(b.rem, over))*time.Microsecond
+		default:
+			cost = 0
 		}
-		res.Remaining = sluice.Tokens(b.spec.Capacity - b.used)
-		res.ResetAfter = time.Duration(b.spec.RepayIn(b.rem, b.used)) * time.Microsecond
+		*res = sluice.Result{
+			Fits: over <= 0, Consumed: sluice.Tokens(cost), RetryAfter: wait,
+			Remaining:  sluice.Tokens(b.spec.Capacity - b.used),
+			ResetAfter: time.Duration(b.spec.RepayIn(b.rem, b.used)) * time.Microsecond,
+		}
 	}
 	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
 	d.ID, d.Source, d.Repeated, d.Delay = t.ID, sluice.FromStore, false, 0

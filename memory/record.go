@@ -6,92 +6,102 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// record is one bucket, with its entity, in one line of the processor's
-// cache: a look-up that finds its bucket reads one place in memory.
-type record [8]int64
-
-// The words of a record. The first four are the state.
-const (
-	wordUsed = iota
-	wordRem  // the number of the ext instead, if there is one
-	wordTime
-	wordConsumed
-	wordWho
-	wordText // from here on
+// A record has the buckets of one subject that were first taken together: a
+// head, which says whose they are, and a state for each. One with a single
+// bucket is one line of the processor's cache, with three it is two, so a
+// look-up that finds its record reads one place in memory.
+type (
+	head  [4]int64
+	state [4]int64
 )
 
-// The who of a record is, from its upper end: 24 bits of scope, 5 of the
-// entity's length, one that says whether there is an ext, and 34 of hash.
+// The words of a state.
 const (
-	homesBits  = 2 * homeBits
-	homesMask  = 1<<homesBits - 1
-	extBit     = 1 << homesBits
+	wordUsed = iota
+	wordRem
+	wordTime
+	wordConsumed
+)
+
+// The words of a head: who, and from wordText on the entity. The who is, from
+// its upper end, the number of the scope, the entity's length, the number of
+// the ext, and the home.
+const (
+	wordWho = iota
+	wordText
+
+	extBits    = homeBits + 1 // 0 is none, so there is one more than of records
 	lengthBits = 5
-	lengthAt   = homesBits + 1
+	extAt      = homeBits
+	lengthAt   = extAt + extBits
 	scopeAt    = lengthAt + lengthBits
 	maxScope   = 1<<(64-scopeAt) - 1
 
-	// short is how long an entity may be to stand in the record. Of a longer
+	// short is how long an entity may be to stand in the head. Of a longer
 	// one the first 16 bytes do, and then where the rest is.
 	short   = 24
 	isLong  = short + 1
 	longCut = 16
 )
 
-func (r *record) homes() uint64 { return uint64(r[wordWho]) & homesMask }
-func (r *record) scope() uint32 { return uint32(uint64(r[wordWho]) >> scopeAt) }
-func (r *record) hasExt() bool  { return r[wordWho]&extBit != 0 }
-func (r *record) shape() int    { return int(uint64(r[wordWho]) >> lengthAt & (1<<lengthBits - 1)) }
+func (h *head) home() uint64  { return uint64(h[wordWho]) & (1<<homeBits - 1) }
+func (h *head) ext() int      { return int(uint64(h[wordWho]) >> extAt & (1<<extBits - 1)) }
+func (h *head) shape() int    { return int(uint64(h[wordWho]) >> lengthAt & (1<<lengthBits - 1)) }
+func (h *head) scope() uint32 { return uint32(uint64(h[wordWho]) >> scopeAt) }
 
-func (r *record) setScope(id uint32) {
-	r[wordWho] = int64(uint64(id)<<scopeAt | uint64(r[wordWho])&(1<<scopeAt-1))
+func (h *head) setScope(id uint32) {
+	h[wordWho] = int64(uint64(id)<<scopeAt | uint64(h[wordWho])&(1<<scopeAt-1))
+}
+
+func (h *head) setExt(n int) {
+	h[wordWho] = int64(uint64(h[wordWho])&^((1<<extBits-1)<<extAt) | uint64(n)<<extAt)
 }
 
 // tail is where the rest of a long entity is.
-func (r *record) tail() (offset, length int) {
-	return int(r[wordText+2] >> 16), int(r[wordText+2] & (1<<16 - 1))
+func (h *head) tail() (offset, length int) {
+	return int(h[wordText+2] >> 16), int(h[wordText+2] & (1<<16 - 1))
 }
 
 // name writes who a new record belongs to.
-func (sh *shard) name(r *record, homes uint64, entity string, scope uint32) {
+func (t *table) name(h *head, home uint64, entity string, scope uint32) {
 	shape := len(entity)
 	if shape > short {
 		shape = isLong
-		r[wordText+2] = int64(len(sh.tails)<<16 | (len(entity) - longCut))
-		sh.tails = append(sh.tails, entity[longCut:]...)
+		h[wordText+2] = int64(len(t.tails)<<16 | (len(entity) - longCut))
+		t.tails = append(t.tails, entity[longCut:]...)
 		entity = entity[:longCut]
 	}
 	for i := wordText; len(entity) > 0; i++ {
 		n := min(len(entity), 8)
-		r[i] = load(entity[:n])
+		h[i] = load(entity[:n])
 		entity = entity[n:]
 	}
-	r[wordWho] = int64(uint64(scope)<<scopeAt | uint64(shape)<<lengthAt | homes)
+	h[wordWho] = int64(uint64(scope)<<scopeAt | uint64(shape)<<lengthAt | home)
 }
 
 // isEntity compares a record's entity, word by word.
-func (sh *shard) isEntity(r *record, entity string) bool {
+func (t *table) isEntity(h *head, entity string) bool {
 	if len(entity) == short { // a common case, and a fast one
-		return r.shape() == short && r[wordText] == load8(entity) &&
-			r[wordText+1] == load8(entity[8:]) && r[wordText+2] == load8(entity[16:])
+		return h.shape() == short && h[wordText] == load8(entity) &&
+			h[wordText+1] == load8(entity[8:]) && h[wordText+2] == load8(entity[16:])
 	}
 	if len(entity) > short {
-		if r.shape() != isLong || r[wordText] != load8(entity) || r[wordText+1] != load8(entity[8:]) {
+		if h.shape() != isLong || h[wordText] != load8(entity) || h[wordText+1] != load8(entity[8:]) {
 			return false
 		}
-		at, n := r.tail()
-		return string(sh.tails[at:at+n]) == entity[longCut:]
+		at, n := h.tail()
+		return string(t.tails[at:at+n]) == entity[longCut:]
 	}
-	if r.shape() != len(entity) {
+	if h.shape() != len(entity) {
 		return false
 	}
 	at := wordText
 	for ; len(entity) >= 8; at, entity = at+1, entity[8:] {
-		if r[at] != load8(entity) {
+		if h[at] != load8(entity) {
 			return false
 		}
 	}
-	return len(entity) == 0 || r[at] == load(entity)
+	return len(entity) == 0 || h[at] == load(entity)
 }
 
 // load8 is the first eight bytes of s as a word; load those of a shorter one.
@@ -109,84 +119,87 @@ func load(s string) (word int64) {
 }
 
 // length is that of a record's entity.
-func (r *record) length() int {
-	if shape := r.shape(); shape <= short {
+func (h *head) length() int {
+	if shape := h.shape(); shape <= short {
 		return shape
 	}
-	_, n := r.tail()
+	_, n := h.tail()
 	return longCut + n
 }
 
-func (sh *shard) entity(r *record) string {
+func (t *table) entity(h *head) string {
 	var text [short]byte
 	for i := range short / 8 {
-		binary.LittleEndian.PutUint64(text[8*i:], uint64(r[wordText+i]))
+		binary.LittleEndian.PutUint64(text[8*i:], uint64(h[wordText+i]))
 	}
-	if shape := r.shape(); shape <= short {
+	if shape := h.shape(); shape <= short {
 		return string(text[:shape])
 	}
-	at, n := r.tail()
-	return string(append(text[:longCut:longCut], sh.tails[at:at+n]...))
+	at, n := h.tail()
+	return string(append(text[:longCut:longCut], t.tails[at:at+n]...))
 }
 
-// ext is what only some records need: their remainder, whose word has the
-// number of the ext, and how large it was last time.
+// ext is what only some records need: the Ext of each of their buckets, nil
+// for those without, and how large they are together.
 type ext struct {
-	*bucket.Ext
-	rem  int64
+	of   []*bucket.Ext
 	size int64
 }
 
-// state is the record's state for the arithmetic. It shares the Ext.
-func (sh *shard) state(offset int) bucket.State {
-	r := sh.at(offset)
-	st := bucket.State{Used: r[wordUsed], Rem: r[wordRem], Time: r[wordTime], Consumed: r[wordConsumed]}
-	if r.hasExt() {
-		x := &sh.exts[r[wordRem]]
-		st.Ext, st.Rem = x.Ext, x.rem
+// read is the state of a record's bucket for the arithmetic. It shares the Ext.
+func (t *table) read(offset, index int) bucket.State {
+	w := t.state(offset, index)
+	st := bucket.State{Used: w[wordUsed], Rem: w[wordRem], Time: w[wordTime], Consumed: w[wordConsumed]}
+	if n := t.head(offset).ext(); n > 0 {
+		st.Ext = t.exts[n].of[index]
 	}
 	return st
 }
 
-// put writes a state back and answers by how many bytes it grew.
-func (sh *shard) put(offset int, st *bucket.State) (more int64) {
-	r := sh.at(offset)
-	r[wordUsed], r[wordTime], r[wordConsumed] = st.Used, st.Time, st.Consumed
-	switch {
-	case st.Ext != nil:
-		if !r.hasExt() {
-			r[wordRem] = sh.newExt()
-			r[wordWho] |= extBit
+// write writes a state back and answers by how many bytes it grew.
+func (t *table) write(offset, index int, st *bucket.State) (more int64) {
+	w := t.state(offset, index)
+	w[wordUsed], w[wordRem], w[wordTime], w[wordConsumed] = st.Used, st.Rem, st.Time, st.Consumed
+	h := t.head(offset)
+	n := h.ext()
+	if n == 0 {
+		if st.Ext == nil {
+			return 0
 		}
-		x := &sh.exts[r[wordRem]]
-		size := extSize(st.Ext)
-		more = size - x.size
-		*x = ext{st.Ext, st.Rem, size}
-	case r.hasExt():
-		more = -sh.dropExt(r)
-		fallthrough
-	default:
-		r[wordRem] = st.Rem
+		n = t.newExt()
+		h.setExt(n)
+	}
+	x := &t.exts[n]
+	x.of[index] = st.Ext
+	size := int64(0)
+	for _, e := range x.of {
+		size += extSize(e)
+	}
+	more = size - x.size
+	if x.size = size; size == 0 {
+		t.dropExt(h)
 	}
 	return more
 }
 
-func (sh *shard) newExt() int64 {
-	if n := len(sh.freeExts); n > 0 {
-		i := sh.freeExts[n-1]
-		sh.freeExts = sh.freeExts[:n-1]
-		return i
+func (t *table) newExt() (n int) {
+	if k := len(t.freeExts); k > 0 {
+		n = t.freeExts[k-1]
+		t.freeExts = t.freeExts[:k-1]
+	} else {
+		n = max(len(t.exts), 1) // 0 is none
+		t.exts = append(t.exts, make([]ext, n+1-len(t.exts))...)
 	}
-	sh.exts = append(sh.exts, ext{})
-	return int64(len(sh.exts) - 1)
+	t.exts[n].of = make([]*bucket.Ext, t.most())
+	return n
 }
 
 // dropExt frees a record's ext and answers how large it was.
-func (sh *shard) dropExt(r *record) (size int64) {
-	n := r[wordRem]
-	size = sh.exts[n].size
-	sh.exts[n] = ext{}
-	sh.freeExts = append(sh.freeExts, n)
-	r[wordWho] &^= extBit
+func (t *table) dropExt(h *head) (size int64) {
+	n := h.ext()
+	size = t.exts[n].size
+	t.exts[n] = ext{}
+	t.freeExts = append(t.freeExts, n)
+	h.setExt(0)
 	return size
 }

@@ -141,17 +141,23 @@ func (s *Store) reenter(taken []sluice.Demand, now int64) ([]sluice.Demand, []pl
 	s.lock(places)
 	for i := range places {
 		p, dm := &places[i], &demands[i]
-		s.open(p, dm, now)
-		if p.offset > 0 && !p.gone() {
-			dm.Limit = p.scope.limit
-			continue
+		s.open(p, &dm.Key, i, len(places), now)
+		switch {
+		case p.offset == 0:
+		case !p.gone():
+			dm.Limit = p.spec.Limit
+		default: // as if it were not there
+			if err := p.adopt(s, dm); err != nil {
+				s.exit(places)
+				return nil, nil, err
+			}
+			p.state = bucket.State{Consumed: p.state.Consumed}
+			p.view = p.spec.View(&p.state, now)
 		}
-		if err := p.acquire(s, dm); err != nil {
-			s.exit(places)
-			return nil, nil, err
-		}
-		p.state = bucket.State{Consumed: p.state.Consumed}
-		p.view = p.spec.View(&p.state, now)
+	}
+	if err := s.group(places, demands, now); err != nil {
+		s.exit(places)
+		return nil, nil, err
 	}
 	return demands, places, nil
 }
@@ -217,11 +223,10 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		p.name(s, &keys[i])
 		sh := &s.shards[p.shard]
 		sh.mu.Lock()
-		if at := sh.find(&s.scopes, p.hash, &keys[i], p.entity); at > 0 {
-			spec := s.scopes.get(sh.at(at).scope()).spec
-			st := sh.state(at)
-			spec.Reset(&st, spec.View(&st, now))
-			s.bytes.Add(sh.put(at, &st))
+		if s.open(&p, &keys[i], 0, 1, now); p.offset > 0 {
+			p.spec.Reset(&p.state, p.view)
+			p.changed = true
+			s.write(&p)
 		}
 		sh.mu.Unlock()
 	}

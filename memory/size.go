@@ -6,12 +6,12 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// bucketSize is what a bucket with an entity of that length takes up, with
-// its share of the index and of what is allocated ahead.
-func bucketSize(entity int) int64 {
-	const slot = (8*8 + 1) * 5 / 4 // tables are four fifths full
+// recordSize is what a record with an entity of that length takes up, with its
+// share of the tags and of what is allocated ahead.
+func recordSize(class uint8, entity int) int64 {
+	slot := int64(64<<class+1) * 5 / 4 // tables are four fifths full
 	if entity > short {
-		return slot + int64(entity-longCut)
+		slot += int64(entity - longCut)
 	}
 	return slot
 }

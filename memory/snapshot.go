@@ -57,7 +57,7 @@ func (r *savedRecord) validate() error {
 		}
 	case r.Key == nil || r.Limit == nil || r.State == nil:
 		return errors.New("incomplete bucket")
-	case r.Limit.Algorithm == sluice.SlidingWindow && (r.State.Ext == nil || len(r.State.Ext.Counts) != sluice.SubWindows+1):
+	case r.Limit.Algorithm == sluice.SlidingWindow && r.State.Used != 0 && (r.State.Ext == nil || len(r.State.Ext.Counts) != sluice.SubWindows+1):
 		return errors.New("incomplete window")
 	}
 	return nil
@@ -142,17 +142,34 @@ func (s *Store) copyShard(sh *shard) []savedRecord {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.clock.now()
-	records := make([]savedRecord, 0, sh.live)
-	for at := sh.next(0); at > 0; at = sh.next(at) {
-		r := sh.at(at)
-		sc := s.scopes.get(r.scope())
-		st := sh.state(at)
-		if v := sc.spec.View(&st, now); v.Idle() {
-			continue
+	var records []savedRecord
+	for i := range sh.tables {
+		t := &sh.tables[i]
+		for at := t.next(0); at > 0; at = t.next(at) {
+			records = s.copyRecord(records, t, at, now)
 		}
+	}
+	return records
+}
+
+// copyRecord appends the buckets of a record, one after the other, unless all
+// of them are full.
+func (s *Store) copyRecord(records []savedRecord, t *table, at int, now int64) []savedRecord {
+	h := t.head(at)
+	sc := s.scopes.get(h.scope())
+	entity, idle := t.entity(h), true
+	before := len(records)
+	for i := range sc.limits {
+		l := &sc.limits[i]
+		st := t.read(at, i)
+		v := l.spec.View(&st, now)
+		idle = idle && v.Idle()
 		st.Ext = cloneExt(st.Ext)
-		key := sc.key(sh.entity(r))
-		records = append(records, savedRecord{Key: &key, Limit: &sc.limit, State: &st})
+		key := sc.key(entity, i)
+		records = append(records, savedRecord{Key: &key, Limit: &l.limit, State: &st})
+	}
+	if idle {
+		records = records[:before]
 	}
 	return records
 }
@@ -197,7 +214,8 @@ func (s *Store) load() error {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err == nil {
-		err = readSnapshot(f, s.restore)
+		r := restorer{store: s}
+		err = errors.Join(readSnapshot(f, r.add), r.flush())
 	}
 	if err == nil {
 		return nil
@@ -263,20 +281,38 @@ func readSnapshot(r io.Reader, each func(*savedRecord) error) error {
 	return damaged("the last line is missing")
 }
 
-// restore puts a record into a store that nobody uses yet.
-func (s *Store) restore(r *savedRecord) error {
-	if r.Receipt != nil {
-		s.restoreReceipt(r.Receipt)
+// restorer puts records into a store that nobody uses yet. Buckets of one
+// subject that follow each other share a record again.
+type restorer struct {
+	store   *Store
+	places  []place
+	demands []sluice.Demand
+}
+
+func (r *restorer) add(saved *savedRecord) error {
+	if saved.Receipt != nil {
+		r.store.restoreReceipt(saved.Receipt)
 		return nil
 	}
-	sc, err := s.scopes.acquire(r.Key, r.Limit)
-	if err != nil {
+	p := place{state: *saved.State, changed: true}
+	p.name(r.store, saved.Key)
+	if n := len(r.places); n == maxGroup || n > 0 && !r.places[0].joins(&p, &r.demands[0].Key, saved.Key) {
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	r.places = append(r.places, p)
+	r.demands = append(r.demands, sluice.Demand{Key: *saved.Key, Limit: *saved.Limit})
+	return nil
+}
+
+func (r *restorer) flush() error {
+	if err := r.store.group(r.places, r.demands, 0); err != nil {
 		return err
 	}
-	p := place{scope: sc, state: *r.State, acquired: true}
-	p.name(s, r.Key)
-	s.shards[p.shard].reserve(1)
-	s.write(&p)
+	r.store.lock(r.places)
+	r.store.exit(r.places)
+	r.places, r.demands = r.places[:0], r.demands[:0]
 	return nil
 }
 

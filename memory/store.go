@@ -101,6 +101,11 @@ func Open(config Config) (*Store, error) {
 	s := &Store{config: config, seed: maphash.MakeSeed(), stop: make(chan struct{})}
 	s.clock.start(config)
 	s.scopes.init()
+	for i := range s.shards {
+		for class := range s.shards[i].tables {
+			s.shards[i].tables[class].class = uint8(class)
+		}
+	}
 	for i := range s.receipts {
 		s.receipts[i].byID = map[string]*receipt{}
 	}

@@ -12,28 +12,38 @@ const (
 	grace = int64(10 * time.Second / time.Microsecond)
 )
 
-// sweep looks at the next n records of a shard and forgets those that are
-// full. The caller holds its lock. Records may move.
-func (s *Store) sweep(sh *shard, n int, now int64) {
-	for ; n > 0 && sh.live > 0; n-- {
-		at := sh.next(sh.cursor)
+// sweep looks at the next n records of a table and forgets those whose buckets
+// are all full. The caller holds the lock. Records may move.
+func (s *Store) sweep(t *table, n int, now int64) {
+	for ; n > 0 && t.live > 0; n-- {
+		at := t.next(t.cursor)
 		if at == 0 {
-			at = sh.next(0)
+			at = t.next(0)
 		}
-		sh.cursor = at
-		sc := s.scopes.get(sh.at(at).scope())
-		st := sh.state(at)
-		v := sc.spec.View(&st, now)
-		if !v.Idle() || st.Recalled(v) || now-sc.spec.LastTaken(&st) < grace && !s.full() {
+		t.cursor = at
+		sc := s.scopes.get(t.head(at).scope())
+		if !s.over(t, at, sc, now) {
 			continue
 		}
-		size := sh.remove(at)
+		size := t.remove(at)
 		s.scopes.release(sc)
-		s.buckets.Add(-1)
+		s.buckets.Add(-int64(len(sc.limits)))
 		s.bytes.Add(-size)
-		s.forgotten.Add(1)
+		s.forgotten.Add(int64(len(sc.limits)))
 	}
-	sh.compact()
+	t.compact()
+}
+
+// over reports whether a record can be forgotten.
+func (s *Store) over(t *table, at int, sc *scope, now int64) bool {
+	for i := range sc.limits {
+		spec, st := sc.limits[i].spec, t.read(at, i)
+		v := spec.View(&st, now)
+		if !v.Idle() || st.Recalled(v) || now-spec.LastTaken(&st) < grace && !s.full() {
+			return false
+		}
+	}
+	return true
 }
 
 // makeRoom looks for full buckets in a shard of a store that has reached its
@@ -41,7 +51,9 @@ func (s *Store) sweep(sh *shard, n int, now int64) {
 func (s *Store) makeRoom(shard uint32, now int64) bool {
 	sh := &s.shards[shard]
 	sh.mu.Lock()
-	s.sweep(sh, 32, now)
+	for i := range sh.tables {
+		s.sweep(&sh.tables[i], 32, now)
+	}
 	sh.mu.Unlock()
 	return !s.full()
 }
@@ -75,17 +87,8 @@ func (s *Store) housekeep() {
 func (s *Store) sweepSome(part int) {
 	for i := part; i < shardCount; i += passTicks {
 		sh := &s.shards[i]
-		for left := 1; left > 0; {
-			sh.mu.Lock()
-			if left == 1 {
-				left = sh.live + 1
-			}
-			n := min(left-1, sweepBatch)
-			s.sweep(sh, n, s.clock.now())
-			sh.mu.Unlock()
-			if left -= n; left == 1 {
-				break
-			}
+		for j := range sh.tables {
+			s.sweepAll(sh, &sh.tables[j])
 		}
 	}
 	for i := part; i < receiptShards; i += passTicks {
@@ -93,5 +96,19 @@ func (s *Store) sweepSome(part int) {
 		rs.mu.Lock()
 		s.expire(rs, s.clock.now(), 1<<30)
 		rs.mu.Unlock()
+	}
+}
+
+// sweepAll goes once over a table, a batch at a time.
+func (s *Store) sweepAll(sh *shard, t *table) {
+	sh.mu.Lock()
+	left := t.live
+	sh.mu.Unlock()
+	for left > 0 {
+		n := min(left, sweepBatch)
+		sh.mu.Lock()
+		s.sweep(t, n, s.clock.now())
+		sh.mu.Unlock()
+		left -= n
 	}
 }

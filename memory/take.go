@@ -171,24 +171,28 @@ func duration(us int64) time.Duration {
 
 // place is where one demand's bucket is or would be.
 type place struct {
-	shard  uint32
-	hash   uint64
-	offset int // of the record, 0: there is none
-	entity string
-	scope  *scope // of the demand
-	spec   *bucket.Spec
-	state  bucket.State
-	view   bucket.View
-	ask    int64 // what is asked of the bucket
+	spot
+	shard   uint32
+	subject uint64 // its hash
+	entity  string
+	spec    *bucket.Spec
+	state   bucket.State
+	view    bucket.View
+	ask     int64 // what is asked of the bucket
 
-	acquired bool // this place counts in scope.refs
-	changed  bool
-	inserted bool
+	changed bool
+	adopted bool // the limit is another than the record's; a scope is reserved
+
+	// The first of the places that are to share a new record knows how many
+	// they are and has acquired its scope.
+	together int
+	scope    *scope
 }
 
-// name finds the place that a key belongs to.
+// name finds the shard that a key belongs to.
 func (p *place) name(s *Store, k *sluice.Key) {
-	p.shard, p.hash = s.hash(k)
+	p.subject = s.hashSubject(k)
+	p.shard = shardOf(p.subject)
 	p.entity = k.Entity
 }
 
@@ -230,39 +234,36 @@ func (s *Store) enter(places []place, demands []sluice.Demand, now int64) error 
 func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, error) {
 	for i := range places {
 		p, dm := &places[i], &demands[i]
-		if !s.open(p, dm, now) {
+		if !s.open(p, &dm.Key, i, len(places), now) {
 			return i, nil
 		}
-		if p.offset > 0 && p.scope.limit == dm.Limit {
-			continue
-		}
-		from := p.spec
-		if err := p.acquire(s, dm); err != nil {
-			return -1, err
-		}
-		if p.offset > 0 {
-			// The limit has changed. The state is written only if the take
-			// writes, so what it points to is not touched here.
+		if p.offset > 0 && p.spec.Limit != dm.Limit {
+			from := p.spec
+			if err := p.adopt(s, dm); err != nil {
+				return -1, err
+			}
+			// The state is written only if the take writes, so what it points
+			// to is not touched here.
 			p.state.Ext = cloneExt(p.state.Ext)
 			p.spec.Adopt(&p.state, from, now)
+			p.view = p.spec.View(&p.state, now)
 		}
-		p.view = p.spec.View(&p.state, now)
 	}
-	return -1, nil
+	return -1, s.group(places, demands, now)
 }
 
 // open finds a place's bucket under the limit it has, or reports false if it
-// is new and there is no room for it.
-func (s *Store) open(p *place, dm *sluice.Demand, now int64) bool {
+// is new and there is no room for it. The demand is number i of n.
+func (s *Store) open(p *place, k *sluice.Key, i, n int, now int64) bool {
 	sh := &s.shards[p.shard]
-	p.offset = sh.find(&s.scopes, p.hash, &dm.Key, p.entity)
+	p.spot = s.find(sh, p.subject, k, p.entity, n, i)
 	if p.offset == 0 {
 		p.state = bucket.State{}
 		return len(p.entity) > sluice.MaxKeyPart || !s.full() && sh.fits(p.entity)
 	}
-	p.scope = s.scopes.get(sh.at(p.offset).scope())
-	p.spec = p.scope.spec
-	p.state = sh.state(p.offset)
+	t := &sh.tables[p.class]
+	p.spec = s.scopes.get(t.head(p.offset).scope()).limits[p.index].spec
+	p.state = t.read(p.offset, p.index)
 	p.view = p.spec.View(&p.state, now)
 	if p.view.Now > now && p.view.Idle() && !p.state.Recalled(p.view) {
 		// Full means absent, so its time does not count either.
@@ -272,21 +273,63 @@ func (s *Store) open(p *place, dm *sluice.Demand, now int64) bool {
 	return true
 }
 
-func (p *place) acquire(s *Store, dm *sluice.Demand) error {
-	sc, err := s.scopes.acquire(&dm.Key, &dm.Limit)
+// adopt puts a place whose bucket exists under the demand's limit.
+func (p *place) adopt(s *Store, dm *sluice.Demand) error {
+	spec, err := bucket.Compile(dm.Limit)
 	if err != nil {
 		return err
 	}
-	p.scope, p.spec, p.acquired = sc, sc.spec, true
+	if err := s.scopes.reserve(); err != nil {
+		return err
+	}
+	p.spec, p.adopted = spec, true
 	return nil
 }
 
-// lock locks the shards of all places in order, each once, and has them make
-// room for new records, so that inserting one does not move the others'.
+// group finds out which of the buckets that do not exist are to share a
+// record: those of one subject that are demanded one after the other.
+func (s *Store) group(places []place, demands []sluice.Demand, now int64) error {
+	for i := 0; i < len(places); i++ {
+		p, k := &places[i], &demands[i].Key
+		if p.offset > 0 {
+			continue
+		}
+		n := 1
+		for i+n < len(places) && n < maxGroup && places[i+n].offset == 0 && p.joins(&places[i+n], k, &demands[i+n].Key) {
+			n++
+		}
+		if n > 1 && s.groups(&s.shards[p.shard], p.subject, k, p.entity) >= maxGroups {
+			n = 1
+		}
+		var limits [maxGroup]scopeLimit
+		for j := range n {
+			dm := &demands[i+j]
+			limits[j] = scopeLimit{name: dm.Key.Limit, limit: dm.Limit}
+		}
+		sc, err := s.scopes.acquire(k.Namespace, k.Resource, limits[:n])
+		if err != nil {
+			return err
+		}
+		p.together, p.scope = n, sc
+		for j := range n {
+			q := &places[i+j]
+			q.spec = sc.limits[j].spec
+			q.view = q.spec.View(&q.state, now)
+		}
+		i += n - 1
+	}
+	return nil
+}
+
+// joins reports whether two places have the same subject.
+func (p *place) joins(q *place, k, l *sluice.Key) bool {
+	return p.subject == q.subject && p.entity == q.entity && k.Resource == l.Resource && k.Namespace == l.Namespace
+}
+
+// lock locks the shards of all places in order, each once.
 func (s *Store) lock(places []place) {
 	for n := s.nextShard(places, -1); n >= 0; n = s.nextShard(places, n) {
 		s.shards[n].mu.Lock()
-		s.shards[n].reserve(len(places))
 	}
 }
 
@@ -304,18 +347,11 @@ func (s *Store) nextShard(places []place, after int) int {
 // exit writes what has changed and unlocks.
 func (s *Store) exit(places []place) {
 	for i := range places {
-		p := &places[i]
-		if p.changed {
-			s.write(p)
-		}
-		if p.acquired {
-			s.scopes.release(p.scope)
-			p.acquired = false
-		}
+		s.write(&places[i])
 	}
-	for i := range places {
-		if p := &places[i]; p.inserted { // not before: it may move records
-			s.sweep(&s.shards[p.shard], 2, p.view.Now)
+	for i := range places { // not before: it may move records
+		if n := places[i].together; n > 0 {
+			s.insert(places[i : i+n])
 		}
 	}
 	for n := s.nextShard(places, -1); n >= 0; n = s.nextShard(places, n) {
@@ -323,23 +359,49 @@ func (s *Store) exit(places []place) {
 	}
 }
 
-// write stores a place's state, in a new record if there was none. A use of
-// the scope that the place has acquired passes to the record.
+// write stores the state of a bucket that exists, if it has changed.
 func (s *Store) write(p *place) {
-	p.changed = false
+	if p.changed && p.offset > 0 {
+		t := &s.shards[p.shard].tables[p.class]
+		if p.adopted {
+			h := t.head(p.offset)
+			h.setScope(s.scopes.change(s.scopes.get(h.scope()), p.index, p.spec).id)
+			p.adopted = false
+		}
+		if more := t.write(p.offset, p.index, &p.state); more != 0 {
+			s.bytes.Add(more)
+		}
+	}
+	if p.adopted {
+		s.scopes.unreserve()
+		p.adopted = false
+	}
+}
+
+// insert makes the record that places are to share, if any of them changed.
+func (s *Store) insert(places []place) {
+	p := &places[0]
+	p.together = 0
+	changed := false
+	for i := range places {
+		changed = changed || places[i].changed
+	}
+	if !changed {
+		s.scopes.release(p.scope)
+		return
+	}
 	sh := &s.shards[p.shard]
-	if p.offset == 0 {
-		p.offset = sh.insert(p.hash, p.entity, p.scope.id)
-		p.acquired, p.inserted = false, true
-		s.buckets.Add(1)
-		s.bytes.Add(bucketSize(len(p.entity)))
-	} else if p.acquired { // under another limit than before
-		r := sh.at(p.offset)
-		old := s.scopes.get(r.scope())
-		r.setScope(p.scope.id)
-		p.scope = old // released instead
+	where := address(p.subject)
+	if len(places) == 1 {
+		where = s.addressOfLimit(p.subject, p.scope.limits[0].name)
 	}
-	if more := sh.put(p.offset, &p.state); more != 0 {
-		s.bytes.Add(more)
+	t := &sh.tables[classFor(len(places))]
+	at := t.insert(where, p.entity, p.scope.id) // with the use of the scope
+	size := recordSize(t.class, len(p.entity))
+	for i := range places {
+		size += t.write(at, i, &places[i].state)
 	}
+	s.buckets.Add(int64(len(places)))
+	s.bytes.Add(size)
+	s.sweep(t, 2, p.view.Now)
 }
