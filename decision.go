@@ -131,11 +131,7 @@ func (d *Decision) Conclude() {
 		return
 	}
 	if d.Allowed {
-		for i := 1; i < len(d.Results); i++ {
-			if d.scarcer(i, d.Decider) {
-				d.Decider = i
-			}
-		}
+		d.Decider = d.scarcest()
 		for i := range d.Results {
 			if !d.Demands[i].Shadow {
 				d.Granted = d.Results[i].Consumed
@@ -157,13 +153,22 @@ func (d *Decision) Conclude() {
 	}
 }
 
-// scarcer says whether bucket i has a smaller share of its capacity left
-// than bucket j. Shadow limits never decide.
-func (d *Decision) scarcer(i, j int) bool {
-	if d.Demands[i].Shadow != d.Demands[j].Shadow {
-		return d.Demands[j].Shadow
+// scarcest is the bucket with the smallest share of its capacity left, the
+// first of several. Shadow limits never decide, unless there is no other.
+func (d *Decision) scarcest() (best int) {
+	left, capacity := d.share(0)
+	for i := 1; i < len(d.Results); i++ {
+		if d.Demands[i].Shadow && !d.Demands[best].Shadow {
+			continue
+		}
+		l, c := d.share(i)
+		if l*capacity < left*c || d.Demands[best].Shadow && !d.Demands[i].Shadow {
+			best, left, capacity = i, l, c
+		}
 	}
-	ri, rj := d.Results[i].Remaining, d.Results[j].Remaining
-	ci, cj := d.Demands[i].Limit.Capacity(), d.Demands[j].Limit.Capacity()
-	return float64(ri)*float64(cj) < float64(rj)*float64(ci)
+	return best
+}
+
+func (d *Decision) share(i int) (left, capacity float64) {
+	return float64(d.Results[i].Remaining), float64(d.Demands[i].Limit.Capacity())
 }

@@ -26,9 +26,15 @@ func (k Key) String() string {
 	return strings.Join(parts, "/")
 }
 
+// long reports whether a part is: each length is below 256 when their union of
+// bits is.
+func (k *Key) long() bool {
+	return len(k.Namespace)|len(k.Entity)|len(k.Resource)|len(k.Limit) > MaxKeyPart
+}
+
 func (k *Key) validate() error {
-	if len(k.Namespace)|len(k.Entity)|len(k.Resource)|len(k.Limit) <= MaxKeyPart {
-		return nil // each length is below 256 when their union of bits is
+	if !k.long() {
+		return nil
 	}
 	for _, p := range [...]struct{ field, value string }{
 		{"namespace", k.Namespace}, {"entity", k.Entity}, {"resource", k.Resource}, {"limit", k.Limit},

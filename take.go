@@ -142,29 +142,31 @@ func (t *Take) normalize() error {
 	if len(t.Demands) == 0 || len(t.Demands) > MaxDemands {
 		return fieldError("take.demands", len(t.Demands), fmt.Sprintf("must be 1 to %d", MaxDemands))
 	}
+	simple := t.ID == "" && !t.Lease && !t.UpTo && t.Keep|t.Within == 0
 	for i := range t.Demands {
 		d := &t.Demands[i]
 		if d.Cost < 0 || d.Cost > MaxTokens {
 			return fieldError(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
 		}
-		if err := d.Key.validate(); err != nil {
-			return fmt.Errorf("take.demands[%d].%w", i, err)
+		if d.Key.long() {
+			return fmt.Errorf("take.demands[%d].%w", i, d.Key.validate())
 		}
 		for j := range i {
-			if o := &t.Demands[j].Key; o.Limit == d.Key.Limit && *o == d.Key { // limits mostly differ
+			if o := &t.Demands[j].Key; !differ(o.Limit, d.Key.Limit) && *o == d.Key {
 				return fieldError(fmt.Sprintf("take.demands[%d].key", i), d.Key, fmt.Sprintf("names the same bucket as demands[%d]", j))
 			}
 		}
+		simple = simple && d.Limit.Algorithm != Concurrency
 	}
-	if t.ID == "" && !t.Lease && !t.UpTo && t.Keep|t.Within == 0 {
-		for i := range t.Demands {
-			if t.Demands[i].Limit.Algorithm == Concurrency && !t.Peek {
-				return needsLease(i)
-			}
-		}
+	if simple {
 		return nil
 	}
 	return t.normalizeOptions()
+}
+
+// differ tells most strings apart without reading all of them.
+func differ(a, b string) bool {
+	return len(a) != len(b) || len(a) > 0 && a[len(a)-1] != b[len(b)-1]
 }
 
 func needsLease(i int) error {

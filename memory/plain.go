@@ -144,11 +144,9 @@ func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision,
 		default:
 			cost = 0
 		}
-		*res = sluice.Result{
-			Fits: over <= 0, Consumed: sluice.Tokens(cost), RetryAfter: wait,
-			Remaining:  sluice.Tokens(b.spec.Capacity - b.used),
-			ResetAfter: time.Duration(b.spec.RepayIn(b.rem, b.used)) * time.Microsecond,
-		}
+		res.Fits, res.Held = over <= 0, false
+		res.Consumed, res.Remaining = sluice.Tokens(cost), sluice.Tokens(b.spec.Capacity-b.used)
+		res.RetryAfter, res.ResetAfter = wait, time.Duration(b.spec.RepayIn(b.rem, b.used))*time.Microsecond
 	}
 	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
 	d.ID, d.Source, d.Repeated, d.Delay = t.ID, sluice.FromStore, false, 0

@@ -82,8 +82,10 @@ func (t *table) find(ss *scopes, address uint64, k *sluice.Key, entity string, g
 	}
 	slot := t.homeOf(address >> tagBits)
 	// Most records are at home, and are found there without their tag.
-	if offset, index = t.isAt(slot, ss, k, entity, guess); offset > 0 {
-		return offset, index
+	if h := t.head(slot + 1); t.isEntity(h, entity) {
+		if index = ss.get(h.scope()).index(k, guess); index >= 0 {
+			return slot + 1, index
+		}
 	}
 	tags := lows * (alive | address&tagMask)
 	for ; ; slot = t.wrap(slot + window) {
