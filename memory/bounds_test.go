@@ -217,3 +217,18 @@ func TestCancelledContext(t *testing.T) {
 		t.Error("the cancelled take consumed a token")
 	}
 }
+
+// TestLimitsCountAsBytes: whoever asks for other numbers every time fills the
+// memory with limits rather than with buckets, and is stopped as well.
+func TestLimitsCountAsBytes(t *testing.T) {
+	s := open(t, memory.Config{MaxBytes: 1 << 20})
+	l := sluice.New(s)
+	for i := range 10_000 {
+		d := demand(fmt.Sprint("client", i), "10/hour")
+		d.Limit.Amount += sluice.Tokens(i)
+		take(t, l, d)
+	}
+	if st := s.Stats(); st.Bytes > 1<<20+64<<10 || st.Overflowed == 0 {
+		t.Errorf("after 10000 limits: %+v, want about 1 MiB and overflows", st)
+	}
+}

@@ -51,10 +51,21 @@ func (sc *scope) key(entity string, limit int) sluice.Key {
 	return sluice.Key{Namespace: sc.namespace, Entity: entity, Resource: sc.resource, Limit: sc.limits[limit].name}
 }
 
+// size is what a scope takes up, about.
+func (sc *scope) size() int64 {
+	size := 300 + len(sc.namespace) + len(sc.resource)
+	for i := range sc.limits {
+		size += 250 + 2*len(sc.limits[i].name)
+	}
+	return int64(size)
+}
+
 // scopes keeps each scope once, for as long as it is used. Reading one by its
 // id needs no lock, as long as something that counts in refs has that id.
 type scopes struct {
 	table atomic.Pointer[[]*scope]
+
+	bytes *atomic.Int64 // what the store takes up
 
 	mu       sync.Mutex
 	byKey    map[string]*scope
@@ -62,7 +73,8 @@ type scopes struct {
 	reserved int // ids promised to takes that change a limit
 }
 
-func (ss *scopes) init() {
+func (ss *scopes) init(bytes *atomic.Int64) {
+	ss.bytes = bytes
 	ss.byKey = map[string]*scope{}
 	table := make([]*scope, 1, 64)
 	table[0] = &scope{} // what an unused slot has: no limit is in it
@@ -172,6 +184,7 @@ func (ss *scopes) use(namespace, resource string, limits []scopeLimit) (*scope, 
 		ss.table.Store(&table)
 	}
 	ss.byKey[string(key)] = sc
+	ss.bytes.Add(sc.size())
 	return sc, nil
 }
 
@@ -187,5 +200,7 @@ func (ss *scopes) drop(sc *scope) {
 	}
 	var space [256]byte
 	delete(ss.byKey, string(scopeKey(space[:0], sc.namespace, sc.resource, sc.limits)))
+	(*ss.table.Load())[sc.id] = nil
 	ss.free = append(ss.free, sc.id)
+	ss.bytes.Add(-sc.size())
 }

@@ -100,7 +100,7 @@ func Open(config Config) (*Store, error) {
 	}
 	s := &Store{config: config, seed: maphash.MakeSeed(), stop: make(chan struct{})}
 	s.clock.start(config)
-	s.scopes.init()
+	s.scopes.init(&s.bytes)
 	for i := range s.shards {
 		for class := range s.shards[i].tables {
 			s.shards[i].tables[class].class = uint8(class)
