@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -191,6 +192,9 @@ func listLimits(name, args, summary string, define func(*flag.FlagSet), query fu
 			})
 			if err != nil {
 				return err
+			}
+			if len(all) == 0 && !c.json {
+				return c.say("no limits at level " + cmp.Or(q.Level, "entity"))
 			}
 			return printList(c, "limits", all, more, newTable("OF", "LIMITS", "FROM FILE", ">VERSION"), func(l *catalog.StoredLimits) []string {
 				var rules []string

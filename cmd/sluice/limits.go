@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/sluice-go/sluice/client"
@@ -60,7 +62,7 @@ func planCommand(name, summary string, apply bool) *command {
 			}
 			plan, err := ask(ctx, owner, bytes.NewReader(text))
 			if err != nil {
-				return c.trouble(err)
+				return c.planTrouble(err)
 			}
 			if err := c.printAnswer(func(w io.Writer) error { return writePlan(w, &plan) }); err != nil {
 				return err
@@ -71,6 +73,28 @@ func planCommand(name, summary string, apply bool) *command {
 			return nil
 		},
 	}
+}
+
+// notThere is how the server says that something does not exist which a
+// command can create.
+var notThere = regexp.MustCompile(`^(namespace|plan) ("[\w.:@/-]+"): not found`)
+
+// orCreate adds to such an error the command that creates it.
+func orCreate(err error) error {
+	if found := notThere.FindStringSubmatch(fmt.Sprint(err)); found != nil {
+		command := map[string]string{"namespace": "namespace create", "plan": "slots plan set"}[found[1]]
+		return fmt.Errorf("%w; create it with sluice %s %s", err, command, strings.Trim(found[2], `"`))
+	}
+	return err
+}
+
+// planTrouble says what to do if a file cannot be planned for its namespace.
+func (c *call) planTrouble(err error) error {
+	var answer *client.Error
+	if errors.As(err, &answer) && answer.Field == "namespace" {
+		return fmt.Errorf("%w; a file for another namespace names it: \"namespace: %s\"", err, printable(c.namespace))
+	}
+	return c.trouble(orCreate(err))
 }
 
 func writePlan(w io.Writer, p *client.Plan) error {

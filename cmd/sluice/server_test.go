@@ -30,6 +30,7 @@ type testServer struct {
 	url      string
 	recorder *catalog.Recorder
 	replays  *idempotency.Keeper
+	keys     []string // ids that sessions have seen
 
 	mu    sync.Mutex
 	asked []*http.Request

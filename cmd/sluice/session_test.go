@@ -110,8 +110,7 @@ func playSession(t *testing.T, text string) string {
 var (
 	wallClock = regexp.MustCompile(`20(2|3[0-8])\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z`)
 	localPort = regexp.MustCompile(`127\.0\.0\.1:\d+`)
-	keyID     = regexp.MustCompile(`\b[0-9a-z]{16}\b`)
-	secretKey = regexp.MustCompile(`slk_\S+`)
+	secretKey = regexp.MustCompile(`slk_([2-7a-z]{16})_\S+`)
 )
 
 // mask replaces what is different every time, with as many characters where
@@ -124,13 +123,14 @@ func (s *testServer) mask(text string) string {
 		return "(now" + strings.Repeat("w", len(m)-5) + ")"
 	})
 	text = localPort.ReplaceAllString(text, "127.0.0.1:PORT")
+	for _, key := range secretKey.FindAllStringSubmatch(text, -1) {
+		s.keys = append(s.keys, key[1])
+	}
 	text = secretKey.ReplaceAllString(text, "slk_SECRET")
-	return keyID.ReplaceAllStringFunc(text, func(m string) string {
-		if !strings.ContainsAny(m, "0123456789") || !strings.ContainsAny(m, "abcdefghijklmnopqrstuvwxyz") {
-			return m
-		}
-		return "(the key's   id)"
-	})
+	for _, id := range s.keys {
+		text = strings.ReplaceAll(text, id, "(the key's   id)")
+	}
+	return text
 }
 
 // words splits a command line as a shell does, with single and double quotes.

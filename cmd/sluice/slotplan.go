@@ -24,7 +24,7 @@ func slotPlanCommand() *command {
 
 func (c *call) slotPlan(p *schedule.Plan, err error) error {
 	if err != nil {
-		return c.trouble(err)
+		return c.trouble(orCreate(err))
 	}
 	return c.printAnswer(func(w io.Writer) error {
 		f := fields{
@@ -93,7 +93,7 @@ func slotPlanVersionsCommand() *command {
 		run: func(ctx context.Context, c *call) error {
 			all, err := c.client.SlotPlanVersions(ctx, c.plan(0), most)
 			if err != nil {
-				return c.trouble(err)
+				return c.trouble(orCreate(err))
 			}
 			return printList(c, "plans", all, false, planTable(), planRow)
 		},

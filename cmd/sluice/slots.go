@@ -40,7 +40,7 @@ func (c *call) plan(n int) string {
 
 func (c *call) slot(s *schedule.Slot, err error) error {
 	if err != nil {
-		return c.trouble(err)
+		return c.trouble(orCreate(err))
 	}
 	return c.printAnswer(func(w io.Writer) error {
 		attempts := ""
@@ -114,7 +114,7 @@ no slot are reported, and it exits with 2. It can be run again as it is.`,
 			err = lines(c.arg(0), file, batchSlots, func(_ int, batch []schedule.Request) error {
 				results, err := c.client.AssignSlots(ctx, batch)
 				if err != nil {
-					return c.trouble(err)
+					return c.trouble(orCreate(err))
 				}
 				for i := range results {
 					if results[i].Err != nil {
@@ -128,7 +128,7 @@ no slot are reported, and it exits with 2. It can be run again as it is.`,
 							Result schedule.Result `json:"result"`
 						}{batch[i].Event, results[i]})
 					} else if results[i].Err != nil {
-						_, err = fmt.Fprintf(c.stdout, "%s: %v\n", printable(batch[i].Event), results[i].Err)
+						_, err = fmt.Fprintf(c.stdout, "%s: %v\n", printable(batch[i].Event), orCreate(results[i].Err))
 					} else {
 						_, err = fmt.Fprintf(c.stdout, "%s: %s\n", printable(batch[i].Event), fine(results[i].Slot.Scheduled))
 					}
@@ -223,7 +223,7 @@ func slotLoadCommand() *command {
 			}
 			h, err := c.client.SlotLoad(ctx, c.plan(0), from.Time, time.Duration(step), bars)
 			if err != nil {
-				return c.trouble(err)
+				return c.trouble(orCreate(err))
 			}
 			h.Step = time.Duration(step)
 			if width == 0 {
@@ -251,7 +251,7 @@ func slotWindowCommand() *command {
 		run: func(ctx context.Context, c *call) error {
 			all, more, err := collect(c, most, func(p client.Page) ([]schedule.Slot, string, error) {
 				page, err := c.client.SlotWindow(ctx, c.plan(0), at.Time, p)
-				return page.Slots, page.Next, err
+				return page.Slots, page.Next, orCreate(err)
 			})
 			if err != nil {
 				return err
@@ -266,7 +266,7 @@ func slotSwitchCommand(name, summary, did string, do func(*client.Client, contex
 		name: name, args: "[PLAN]", summary: summary, examples: []string{"sluice slots " + name + " mail"},
 		run: func(ctx context.Context, c *call) error {
 			if err := do(c.client, ctx, c.plan(0)); err != nil {
-				return c.trouble(err)
+				return c.trouble(orCreate(err))
 			}
 			return c.done("%s %s", did, printable(c.plan(0)))
 		},
@@ -305,7 +305,7 @@ dispatcher runs, use --overdue.`,
 			r.Plan, r.Age, r.Started = c.plan(0), time.Duration(age), started
 			report, err := c.client.ReconcileSlots(ctx, r)
 			if err != nil {
-				return c.trouble(err)
+				return c.trouble(orCreate(err))
 			}
 			return c.printAnswer(func(w io.Writer) error {
 				if _, err := fmt.Fprintf(w, "%d looked at, %d had started, %d reclaimed, %d leaked\n", report.Looked, report.Confirmed, report.Reclaimed, len(report.Leaked)); err != nil {

@@ -75,9 +75,19 @@ func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask fun
 	if err != nil {
 		return err
 	}
-	return printList(c, "used", all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+	return printUsage(c, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
 		return []string{moment(r.Start), r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count)}
 	})
+}
+
+const noUsage = "no usage"
+
+// printUsage is printList, but for what it says if there is nothing.
+func printUsage(c *call, all []catalog.Used, more bool, t *table, row func(*catalog.Used) []string) error {
+	if len(all) == 0 && !c.json {
+		return c.say(noUsage)
+	}
+	return printList(c, "used", all, more, t, row)
 }
 
 func readUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) ([]catalog.Used, bool, error) {
@@ -104,7 +114,7 @@ func usageSummaryCommand() *command {
 			if err != nil {
 				return err
 			}
-			return printList(c, "used", all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+			return printUsage(c, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
 				return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count)}
 			})
 		},
@@ -130,7 +140,7 @@ func resourceUsageCommand() *command {
 			if err != nil {
 				return err
 			}
-			return printList(c, "used", all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+			return printUsage(c, all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
 				return []string{r.Entity, r.Limit, r.Amount.String(), number(r.Count)}
 			})
 		},
@@ -181,7 +191,7 @@ func usagePlotCommand() *command {
 				return c.printJSON(map[string]any{"charts": charts})
 			}
 			if len(charts) == 0 {
-				return c.say("no usage")
+				return c.say(noUsage)
 			}
 			if width == 0 {
 				width = c.columns()
