@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,11 +53,26 @@ func TestAnAllowedRequestCostsNoMemoryButItsHeaders(t *testing.T) {
 	}
 }
 
+// BenchmarkMiddleware is what the middleware costs a caller with a key under
+// two limits, and one known by its address alone under one.
 func BenchmarkMiddleware(b *testing.B) {
-	for name, text := range map[string]string{"headers=none": noHeaders, "headers=ietf": ietfHeaders, "headers=all": quick} {
-		b.Run(name, func(b *testing.B) {
-			h := gate(b, text).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-			w, r := &sink{h: http.Header{}}, request(b, "pro")
+	const oneLimit = `
+version: 1
+tiers: {free: {limits: {requests: 10M/second}}}
+default_tier: free
+limits: {requests: {per: caller}}
+headers: {send: %s}
+`
+	for _, c := range []struct{ name, policy, key string }{
+		{"limits=2/headers=none", noHeaders, "pro"},
+		{"limits=2/headers=ietf", ietfHeaders, "pro"},
+		{"limits=2/headers=all", quick, "pro"},
+		{"limits=1/headers=none", fmt.Sprintf(oneLimit, "[]"), ""},
+		{"limits=1/headers=ietf", fmt.Sprintf(oneLimit, "[ietf]"), ""},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			h := gate(b, c.policy).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			w, r := &sink{h: http.Header{}}, request(b, c.key)
 			b.ReportAllocs()
 			for b.Loop() {
 				h.ServeHTTP(w, r)

@@ -75,6 +75,7 @@ type Call struct {
 	take sluice.Take
 	buf  []byte
 	ends []headerValue
+	text string // of the last headers
 }
 
 // reset keeps the memory. It goes field by field, which is quicker than to

@@ -78,12 +78,17 @@ func (c *Call) value(name string, buf []byte) {
 }
 
 // flush puts the values into h, with one allocation for their text and one
-// for the slices that headers are.
+// for the slices that headers are. Callers far below their limits get the
+// same text again and again; then it is the one of before, and only the
+// slices are new: those a handler may write into.
 func (c *Call) flush(h http.Header) {
 	if len(c.ends) == 0 {
 		return
 	}
-	text, start := string(c.buf), 0
+	if c.text != string(c.buf) { // which does not allocate
+		c.text = string(c.buf)
+	}
+	text, start := c.text, 0
 	values := make([]string, len(c.ends))
 	for i, e := range c.ends {
 		values[i] = text[start:e.end]

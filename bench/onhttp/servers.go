@@ -69,6 +69,17 @@ func hello(text string) http.Handler {
 	})
 }
 
+// decorated sends headers like those of the middleware, which are always the
+// same: what headers cost net/http and the client, whoever writes them.
+func decorated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h["Ratelimit-Policy"] = []string{`"requests";q=10000000;w=1`}
+		h["Ratelimit"] = []string{`"requests";r=9999999;t=1`}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // open starts all servers, in the order that suite refers to them.
 func open(folder string) (all []contender, err error) {
 	defer func() {
@@ -88,6 +99,7 @@ func open(folder string) (all []contender, err error) {
 		handler            func(*contender, string) (http.Handler, error)
 	}{
 		{"net/http", "", "/orders", func(*contender, string) (http.Handler, error) { return hello(answer), nil }},
+		{"net/http, sending two such headers itself", "", "/orders", func(*contender, string) (http.Handler, error) { return decorated(hello(answer)), nil }},
 		{"net/http behind the middleware", "", "/orders", limited(withHeaders)},
 		{"the same without response headers", "", "/orders", limited(withoutHeaders)},
 		{"net/http, reading a body and answering as long as a take", script, "/v1/take", constant},

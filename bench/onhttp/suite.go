@@ -68,7 +68,7 @@ func Run(o Options) (s *report.Suite, err error) {
 }
 
 func suite(o Options, st []contest.Standing) *report.Suite {
-	bare, limited, silent, constant, take := &st[0], &st[1], &st[2], &st[3], &st[4]
+	bare, decorated, limited, silent, constant, take := &st[0], &st[1], &st[2], &st[3], &st[4], &st[5]
 	s := &report.Suite{
 		Name:  "http",
 		Title: "Over HTTP",
@@ -80,7 +80,7 @@ that they share its processors. Nothing is refused; buckets are in memory.`, o.C
 		},
 	}
 	t := report.Table{Title: "Requests per second", Header: []string{"server", "requests", "times the one without"}}
-	for _, r := range []struct{ this, without *contest.Standing }{{bare, bare}, {limited, bare}, {silent, bare}, {constant, constant}, {take, constant}} {
+	for _, r := range []struct{ this, without *contest.Standing }{{bare, bare}, {decorated, bare}, {limited, bare}, {silent, bare}, {constant, constant}, {take, constant}} {
 		t.Add(r.this.Name, report.Count(r.this.Rate()), fmt.Sprintf("%.2f", r.this.Ratio(r.without)))
 	}
 	s.Tables = append(s.Tables, t)
