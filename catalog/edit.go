@@ -174,6 +174,16 @@ func (b *build) remove(old *Record, version int64) {
 	b.add(m, version != 0)
 }
 
+// removed is how many records the batch deletes.
+func (b *build) removed() (n int) {
+	for i := range b.batch.Mutations {
+		if b.batch.Mutations[i].Op == Delete {
+			n++
+		}
+	}
+	return n
+}
+
 func (b *build) check(k RecordKey, version int64) {
 	b.add(Mutation{Op: Check, Record: Record{RecordKey: k}, If: version}, false)
 }

@@ -17,6 +17,7 @@ type Namespace struct {
 	Description string    `json:"description,omitempty"`
 	Created     time.Time `json:"created"`
 	Deleting    bool      `json:"deleting,omitempty"` // it is being removed
+	Closed      time.Time `json:"closed,omitzero"`    // since when it is
 	Version     int64     `json:"version"`
 }
 
@@ -24,6 +25,7 @@ type namespaceData struct {
 	Description string    `json:"description,omitempty"`
 	Created     time.Time `json:"created"`
 	Deleting    bool      `json:"deleting,omitempty"`
+	Closed      time.Time `json:"closed,omitzero"`
 }
 
 func namespaceKey(name string) RecordKey { return RecordKey{Kind: KindNamespace, ID: name} }
@@ -31,7 +33,7 @@ func namespaceKey(name string) RecordKey { return RecordKey{Kind: KindNamespace,
 func namespaceOf(r Record) (Namespace, error) {
 	var d namespaceData
 	err := decode(r, &d)
-	return Namespace{r.ID, d.Description, d.Created, d.Deleting, r.Version}, err
+	return Namespace{r.ID, d.Description, d.Created, d.Deleting, d.Closed, r.Version}, err
 }
 
 // namespaceRecord is the record of a namespace that is there, and not being
@@ -129,39 +131,56 @@ func (b *build) rootEvent(action string, before, after any) error {
 	return nil
 }
 
+// CloseNamespace is the first step of deleting the editor's namespace: from now
+// on nothing in it can be used or changed, and other nodes hear of that within a
+// second. Closing a closed one changes nothing. What is left to do is
+// [Editor.DeleteNamespace].
+func (e *Editor) CloseNamespace(ctx context.Context) (Namespace, error) {
+	r, err := e.closeNamespace(ctx)
+	if err != nil {
+		return Namespace{}, err
+	}
+	return namespaceOf(r)
+}
+
 // DeleteNamespace removes the editor's namespace with everything in it, its
-// audit events too; archive them first if they are wanted. From the first
-// moment nothing in it can be used or changed. It can take long: if it is
+// audit events too; archive them first if they are wanted. It answers how much
+// that was. It closes the namespace first. It can take long: if it is
 // interrupted, call it again.
 //
-// Buckets are the limiter's. Those of the namespace stay until they are full.
-func (e *Editor) DeleteNamespace(ctx context.Context) error {
-	if e.namespace == DefaultNamespace {
-		return fieldError("namespace", e.namespace, "is always there and cannot be deleted")
-	}
-	if err := e.by.validate(); err != nil {
-		return err
-	}
-	r, err := e.markDeleting(ctx)
+// What nodes have counted before they heard of it is written after that, so it
+// is better to close a namespace a few seconds before. Buckets are the
+// limiter's, stored responses the keeper's, and slots the scheduler's.
+func (e *Editor) DeleteNamespace(ctx context.Context) (removed Removed, err error) {
+	r, err := e.closeNamespace(ctx)
 	if err != nil {
-		return err
+		return removed, err
 	}
-	for _, target := range []Target{PurgeRecords, PurgeUsage, PurgeEvents} {
-		if _, err := e.catalog.purge(ctx, Purge{Target: target, Namespace: e.namespace}); err != nil {
-			return err
+	for _, step := range []struct {
+		target  Target
+		removed *int
+	}{{PurgeRecords, &removed.Records}, {PurgeUsage, &removed.Usage}, {PurgeEvents, &removed.Events}} {
+		if *step.removed, err = e.catalog.purge(ctx, Purge{Target: step.target, Namespace: e.namespace}); err != nil {
+			return removed, err
 		}
 	}
 	b := e.build(ctx)
 	b.remove(&r, 0)
 	if err := b.rootEvent("namespace.delete", json.RawMessage(r.Data), nil); err != nil {
-		return err
+		return removed, err
 	}
 	_, err = e.apply(ctx, &b.batch)
 	e.catalog.freshness.bumpAll() // its keys, too
-	return err
+	return removed, err
 }
 
-func (e *Editor) markDeleting(ctx context.Context) (Record, error) {
+func (e *Editor) closeNamespace(ctx context.Context) (Record, error) {
+	if e.namespace == DefaultNamespace {
+		return Record{}, fieldError("namespace", e.namespace, "is always there and cannot be deleted")
+	}
+	if err := e.by.validate(); err != nil {
+		return Record{}, err
+	}
 	for {
 		r, err := e.catalog.store.Get(ctx, namespaceKey(e.namespace))
 		if err != nil {
@@ -172,7 +191,7 @@ func (e *Editor) markDeleting(ctx context.Context) (Record, error) {
 			return r, err
 		}
 		b := e.build(ctx)
-		data, err := encode(namespaceData{n.Description, n.Created, true})
+		data, err := encode(namespaceData{n.Description, n.Created, true, b.now})
 		if err != nil {
 			return r, err
 		}

@@ -96,14 +96,13 @@ func (e *Editor) DeleteEntity(ctx context.Context, id string, version int64, chi
 	return err
 }
 
-// deleteEntity answers the ids of all that it has deleted.
-func (e *Editor) deleteEntity(ctx context.Context, id string, version int64, children Children, action string) ([]string, error) {
+// deleteEntity answers how many records it has deleted.
+func (e *Editor) deleteEntity(ctx context.Context, id string, version int64, children Children, action string) (records int, err error) {
 	if err := checkID("entity.id", id); err != nil {
-		return nil, err
+		return 0, err
 	}
 	var gone []string
 	deleted, err := e.attempt(ctx, func(b *build) error {
-		gone = nil
 		if err := b.rely(guardTree); err != nil {
 			return err
 		}
@@ -112,18 +111,21 @@ func (e *Editor) deleteEntity(ctx context.Context, id string, version int64, chi
 			return err
 		}
 		gone, err = b.drop(*old, version, children, action)
+		records = b.removed()
 		return err
 	}, nil)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	// What somebody stored for them just before they went goes, too.
 	for _, id := range gone {
-		if err := e.sweep(ctx, id, deleted); err != nil {
-			return gone, err
+		late, err := e.sweep(ctx, id, deleted)
+		records += late
+		if err != nil {
+			return records, err
 		}
 	}
-	return gone, nil
+	return records, nil
 }
 
 // drop deletes an entity and what belongs to it, and the same of its children
@@ -204,21 +206,26 @@ func (c *Catalog) owned(ctx context.Context, namespace, id string) ([]Record, er
 	return slices.Concat(limits, overrides, keys), err
 }
 
-// sweep deletes what was stored for an entity before a version.
-func (e *Editor) sweep(ctx context.Context, id string, before int64) error {
+// sweep deletes what was stored for an entity before a version, and answers how
+// many records that was.
+func (e *Editor) sweep(ctx context.Context, id string, before int64) (records int, err error) {
 	late := func() ([]Record, error) {
 		owned, err := e.catalog.owned(ctx, e.namespace, id)
 		return slices.DeleteFunc(owned, func(r Record) bool { return r.Version > before }), err
 	}
 	if found, err := late(); err != nil || len(found) == 0 {
-		return err
+		return 0, err
 	}
-	_, err := e.attempt(ctx, func(b *build) error {
+	_, err = e.attempt(ctx, func(b *build) error {
 		found, err := late()
 		for _, r := range found {
 			b.remove(&r, 0)
 		}
+		records = len(found)
 		return err
 	}, nil)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return records, nil
 }

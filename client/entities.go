@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/url"
 
 	"github.com/sluice-go/sluice/catalog"
 )
@@ -63,10 +64,44 @@ func (c *Client) DeleteEntity(ctx context.Context, id string, version int64, chi
 	return c.do(ctx, remove(version, values("children", childrenNames[children]), "entities", id), nil)
 }
 
-// EraseEntity removes everything about an entity, also what it has used and
-// what was written down about it.
-func (c *Client) EraseEntity(ctx context.Context, id string, children catalog.Children) error {
-	return c.do(ctx, remove(0, values("erase", "true", "children", childrenNames[children]), "entities", id), nil)
+// Erased is how much was removed.
+type Erased struct {
+	catalog.Removed
+	Buckets int `json:"buckets"`
+	Replays int `json:"replays"` // stored responses
+	Slots   int `json:"slots"`   // events that had one
+}
+
+// erase sends a request until nothing is left, and adds up what it removes. It
+// can be much, and the server works on it for a few seconds at a time.
+func (c *Client) erase(ctx context.Context, query url.Values, segments ...string) (total Erased, err error) {
+	for {
+		answer, err := ask[struct {
+			Erased
+			Done bool
+			Next string
+		}](ctx, c, remove(0, query, segments...))
+		if err != nil {
+			return total, err
+		}
+		total.Records += answer.Records
+		total.Usage += answer.Usage
+		total.Events += answer.Events
+		total.Buckets += answer.Buckets
+		total.Replays += answer.Replays
+		total.Slots += answer.Slots
+		if answer.Done {
+			return total, nil
+		}
+		query.Set("cursor", answer.Next)
+	}
+}
+
+// EraseEntity removes everything about an entity: also what it has used, what
+// was written down about it, its buckets and the responses stored for it. If it
+// is interrupted, call it again.
+func (c *Client) EraseEntity(ctx context.Context, id string, children catalog.Children) (Erased, error) {
+	return c.erase(ctx, values("erase", "true", "children", childrenNames[children]), "entities", id)
 }
 
 // Tiers lists stored tiers in order of name.
@@ -105,8 +140,8 @@ func (c *Client) PutNamespace(ctx context.Context, name, description string) (ca
 	return ask[catalog.Namespace](ctx, c, put(0, map[string]string{"description": description}, "namespaces", name))
 }
 
-// DeleteNamespace removes a namespace with everything in it. It can take
-// long: if it is interrupted, call it again.
-func (c *Client) DeleteNamespace(ctx context.Context, name string) error {
-	return c.do(ctx, remove(0, nil, "namespaces", name), nil)
+// DeleteNamespace removes a namespace with everything in it. It can take long:
+// if it is interrupted, call it again.
+func (c *Client) DeleteNamespace(ctx context.Context, name string) (Erased, error) {
+	return c.erase(ctx, values(), "namespaces", name)
 }

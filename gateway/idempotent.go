@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
@@ -92,12 +90,7 @@ func routeOf(rule *policy.Idempotency) *idempotency.Route {
 // for others may keep theirs in the same store.
 func tenant(r *http.Request) string {
 	c := httplimit.Admitted(r.Context())
-	t := c.Policy.Namespace + "/" + c.Identity.Entity
-	if len(t) <= idempotency.MaxName {
-		return t
-	}
-	sum := sha256.Sum256([]byte(c.Identity.Entity))
-	return c.Policy.Namespace + "/sha256:" + hex.EncodeToString(sum[:])
+	return idempotency.Tenant(c.Policy.Namespace, c.Identity.Entity)
 }
 
 // credential is what a caller shows to the upstream who is known here by

@@ -3,6 +3,8 @@ package idempotency
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/sluice-go/sluice"
 )
@@ -28,6 +30,31 @@ func (k *Keeper) Forget(ctx context.Context, s Scope) error {
 		return err
 	}
 	return k.store.Forget(ctx, s.ID())
+}
+
+// forgetMost is how many records go in one step: a few milliseconds.
+const forgetMost = 500
+
+// ForgetAll deletes every record of a tenant or a namespace, whatever its
+// state, and the figures about them, and answers how many records it was. It
+// does so step by step: if it is interrupted, call it again. Runs that are
+// going on end with nothing stored. What is claimed meanwhile may stay, and
+// what other nodes have counted in the last second comes after it.
+func (k *Keeper) ForgetAll(ctx context.Context, whose Whose) (int, error) {
+	if n := len(whose.Tenant); n > MaxName || whose.Below && (n == 0 || strings.Contains(whose.Tenant, "/")) {
+		return 0, &sluice.FieldError{
+			Field: "idempotency.tenant", Value: clip(whose.Tenant),
+			Reason: fmt.Sprintf("must be at most %d bytes long, and the name of a namespace if all in it are meant", MaxName),
+		}
+	}
+	for total := 0; ; {
+		k.seen.forget(whose)
+		n, err := k.store.ForgetAll(ctx, whose, forgetMost)
+		total += n
+		if err != nil || n < forgetMost {
+			return total, err
+		}
+	}
 }
 
 // Settle decides what a crashed run counts as: with a response, as done, which

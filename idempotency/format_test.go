@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"testing"
@@ -77,7 +78,8 @@ func TestNodesOfTwoVersions(t *testing.T) {
 	h := k.Handler(always(prepared(t, nil)), &o)
 	do(h, post("k", "x"))
 	s := scope("k")
-	key := "sluice:1:replay:{" + s.ID().String() + "}"
+	id := s.ID()
+	key := fmt.Sprintf("sluice:1:replay:{%x:%02x}%s", id.Namespace(), id[len(id)-1]%64, id)
 	server.Must("HSET", key, "colour", "red")
 	wantAnswer(t, do(h, post("k", "x")), 201, "# x", true)
 	if got := server.Must("HGET", key, "colour"); got != "red" {

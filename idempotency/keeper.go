@@ -26,7 +26,7 @@ type Config struct {
 const defaultDocs = "https://github.com/sluice-go/sluice/blob/main/docs/idempotency.md"
 
 const (
-	noteEvery  = 5 * time.Second
+	noteEvery  = time.Second
 	sweepEvery = 15 * time.Second
 	sweepMost  = 500 // records in one batch: a few milliseconds
 
@@ -244,7 +244,7 @@ func (k *Keeper) every(d time.Duration, do func(context.Context)) {
 	for {
 		select {
 		case <-ticker.C:
-			ctx, cancel := context.WithTimeout(k.life, d)
+			ctx, cancel := context.WithTimeout(k.life, max(d, storePatience))
 			do(ctx)
 			cancel()
 		case <-k.life.Done():

@@ -30,7 +30,7 @@ const (
 	defaultRecords = 100_000
 	defaultBytes   = 256 << 20
 	memoryTenants  = 10_000
-	recordOverhead = 600 // bytes of a record without its names and result
+	recordOverhead = 700 // bytes of a record without its names and result
 	resultReserve  = 256 // of them are always there: enough to say that there was one
 )
 
@@ -41,6 +41,7 @@ type Memory struct {
 
 	mu      sync.Mutex
 	records map[ID]*entry
+	owners  map[string]map[string]map[ID]*entry // by namespace and tenant
 	queue   expiries
 	bytes   int64
 	all     Stats
@@ -78,7 +79,9 @@ func OpenMemory(config MemoryConfig) (*Memory, error) {
 	case config.MaxBytes < 1<<10:
 		return nil, fmt.Errorf("idempotency: MaxBytes: %d: must be at least 1024", config.MaxBytes)
 	}
-	return &Memory{config: config, records: make(map[ID]*entry), tenants: make(map[string]*tenantStats)}, nil
+	return &Memory{
+		config: config, records: make(map[ID]*entry), owners: make(map[string]map[string]map[ID]*entry), tenants: make(map[string]*tenantStats),
+	}, nil
 }
 
 // enter locks the store and answers the time, if the store can be used.
@@ -116,9 +119,7 @@ func (m *Memory) Claim(ctx context.Context, c *Claim) (Answer, error) {
 		if m.full(e) {
 			return Answer{}, fmt.Errorf("idempotency: memory: %w: %w: %d records, %d bytes", sluice.ErrUnavailable, ErrFull, len(m.records), m.bytes)
 		}
-		m.records[id] = e
-		m.bytes += e.weight()
-		heap.Push(&m.queue, e)
+		m.add(e)
 	} else if next != nil {
 		m.replace(e, *next)
 	}
@@ -157,10 +158,18 @@ func (m *Memory) replace(e *entry, r Record) {
 	heap.Fix(&m.queue, e.place)
 }
 
+func (m *Memory) add(e *entry) {
+	m.records[e.id] = e
+	m.bytes += e.weight()
+	heap.Push(&m.queue, e)
+	m.own(e)
+}
+
 func (m *Memory) remove(e *entry) {
 	m.bytes -= e.weight()
 	heap.Remove(&m.queue, e.place)
 	delete(m.records, e.id)
+	m.disown(e)
 }
 
 // held finds the record of a running claim.
@@ -318,7 +327,7 @@ func (m *Memory) Size() (records int, bytes int64) {
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed, m.records, m.queue, m.bytes = true, nil, nil, 0
+	m.closed, m.records, m.owners, m.queue, m.bytes = true, nil, nil, nil, 0
 	return nil
 }
 

@@ -3,7 +3,6 @@ package idempotency
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 
@@ -20,7 +19,7 @@ const (
 // Scope names one record: Key, as Tenant uses it for Method on Route. The
 // parts are kept apart all the way into the store.
 type Scope struct {
-	Tenant string `json:"tenant,omitempty"`
+	Tenant string `json:"tenant,omitempty"` // see [Tenant]
 	Method string `json:"method"`
 	Route  string `json:"route"`
 	Key    string `json:"key"`
@@ -55,20 +54,8 @@ func clip(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// ID is what stores keep a record under: a digest of its scope.
+// ID is what stores keep a record under: a digest of its scope. See [Scope.ID].
 type ID [sha256.Size]byte
-
-// ID is the digest of s. Each part comes with its length, so that no two
-// scopes are written alike.
-func (s *Scope) ID() ID {
-	b := make([]byte, 0, 256)
-	b = append(b, "sluice replay 1"...)
-	for _, part := range [...]string{s.Tenant, s.Method, s.Route, s.Key} {
-		b = binary.AppendUvarint(b, uint64(len(part)))
-		b = append(b, part...)
-	}
-	return sha256.Sum256(b)
-}
 
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 

@@ -1,6 +1,9 @@
 package idempotency
 
-import "sync"
+import (
+	"maps"
+	"sync"
+)
 
 // Stats are figures of what happened to requests with a key.
 type Stats struct {
@@ -100,6 +103,14 @@ func (a *activity) replayed(id ID, answer *Answer) {
 	}
 	r.N++
 	r.At = answer.Now
+}
+
+// forget drops what is not told yet about tenants. For everyone it counts.
+func (a *activity) forget(whose Whose) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.tenants, func(tenant string, _ *Stats) bool { return whose.Has(tenant) })
+	maps.DeleteFunc(a.replays, func(_ ID, r *Replayed) bool { return whose.Has(r.Tenant) })
 }
 
 // take is what there is to tell, or nil.

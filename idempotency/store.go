@@ -34,6 +34,14 @@ type Store interface {
 	// Forget deletes a record, whatever its state, or answers [ErrNotFound].
 	Forget(ctx context.Context, id ID) error
 
+	// ForgetAll deletes up to so many records, whatever their state, of a tenant
+	// or a namespace, and answers how many. If there are no more, their
+	// figures go too, and it answers fewer than it was asked for. A run that is
+	// going on then has nothing to end: as after Forget, its token fits no
+	// record, so nothing that it knows is stored any more. What is claimed while
+	// ForgetAll goes on may stay.
+	ForgetAll(ctx context.Context, whose Whose, most int) (int, error)
+
 	// Note adds to the figures and marks records as replayed. Records that are
 	// gone are passed over.
 	Note(ctx context.Context, a *Activity) error

@@ -51,7 +51,7 @@ const replayColumns = `tenant, method, route, key, fingerprint, state, token, at
 	finished, expires, replays, replayed, size`
 
 type replayStatements struct {
-	claim, extend, finish, release, lookup, forget, note, stats, recent, sweep string
+	claim, extend, finish, release, lookup, forget, forgetAll, note, stats, recent, sweep string
 }
 
 func newReplayStatements(schema string) replayStatements {
@@ -64,16 +64,17 @@ func newReplayStatements(schema string) replayStatements {
 		finish: `SELECT sluice.finish_replay_v1($1, $2, $3, $4, $5, $6)`,
 		release: `DELETE FROM sluice.replay
 			WHERE id = $2 AND token = $3 AND state = 0 AND expires > (SELECT sluice.clock_v1($1))`,
-		lookup: `SELECT (SELECT sluice.clock_v1($1)), ` + replayColumns + `, result FROM sluice.replay WHERE id = $2`,
-		forget: `DELETE FROM sluice.replay WHERE id = $2 RETURNING expires > sluice.clock_v1($1)`,
-		note:   `SELECT sluice.note_replays_v1($1, $2, $3, $4, $5, $6, $7, $8)`,
-		stats:  `SELECT name, value FROM sluice.replay_figure WHERE everyone = $1 AND tenant = $2`,
+		lookup:    `SELECT (SELECT sluice.clock_v1($1)), ` + replayColumns + `, result FROM sluice.replay WHERE id = $2`,
+		forget:    `DELETE FROM sluice.replay WHERE id = $2 RETURNING expires > sluice.clock_v1($1)`,
+		forgetAll: `SELECT sluice.forget_replays_v1($1, $2, $3, $4, $5, $6)`,
+		note:      `SELECT sluice.note_replays_v1($1, $2, $3, $4, $5, $6, $7, $8)`,
+		stats:     `SELECT name, value FROM sluice.replay_figure WHERE everyone = $1 AND tenant = $2`,
 		recent: `SELECT (SELECT sluice.clock_v1($1)), ` + replayColumns + `, NULL::bytea FROM sluice.replay
 			WHERE replays > 0 AND expires > (SELECT sluice.clock_v1($1)) AND ($2 OR tenant = $3)
 			ORDER BY replayed DESC, key LIMIT $4`,
 		sweep: `SELECT sluice.sweep_replays_v1($1, $2, $3)`,
 	}
-	for _, text := range []*string{&s.claim, &s.extend, &s.finish, &s.release, &s.lookup, &s.forget, &s.note, &s.stats, &s.recent, &s.sweep} {
+	for _, text := range []*string{&s.claim, &s.extend, &s.finish, &s.release, &s.lookup, &s.forget, &s.forgetAll, &s.note, &s.stats, &s.recent, &s.sweep} {
 		*text = strings.ReplaceAll(*text, "sluice.", schema+".")
 	}
 	return s

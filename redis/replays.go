@@ -19,7 +19,8 @@ import (
 // Replays is an [idempotency.Store] on Redis. It is safe for concurrent use.
 //
 // Each record is a hash under a key of its own, which expires by itself. All
-// calls on a record are one script. A server that evicts keys forgets records,
+// calls on a record are one script, which also keeps the lists by which the
+// records of a tenant are found. A server that evicts keys forgets records,
 // and so does one that fails over before a record reached its replica: what
 // they were about may then run again.
 type Replays struct {
@@ -86,14 +87,17 @@ func (r *Replays) Close() error {
 	return nil
 }
 
-func replayKey(id idempotency.ID) string { return replayPrefix + "{" + id.String() + "}" }
-
 // given is the time that tests give.
 func (r *Replays) given() string {
 	if r.config.Now == nil {
 		return ""
 	}
 	return strconv.FormatInt(r.config.Now().UnixMicro(), 10)
+}
+
+func (r *Replays) command(command, text string, id idempotency.ID, what string, args ...string) rueidis.Completed {
+	keys := replayKeys(id)
+	return r.client.B().Arbitrary(command, text, "3").Keys(keys[:]...).Args(what, r.given(), string(id[:])).Args(args...).Build()
 }
 
 // call runs the script on a record. It goes on trying, for a while, as long as
@@ -109,7 +113,7 @@ func (r *Replays) call(ctx context.Context, id idempotency.ID, what string, args
 	defer cancel()
 	command, text := "EVALSHA", replaySHA
 	for attempt := 0; ; attempt++ {
-		cmd := r.client.B().Arbitrary(command, text, "1").Keys(replayKey(id)).Args(what, r.given()).Args(args...).Build()
+		cmd := r.command(command, text, id, what, args...)
 		reply, err := r.client.Do(ctx, cmd).ToArray()
 		if err == nil {
 			return reply, nil

@@ -14,8 +14,9 @@ import (
 // The figures are a hash for each tenant and one for everyone. Which records
 // were replayed last is a sorted set of their ids by time, likewise.
 const (
-	statsKey  = replayPrefix + "stats"
-	recentKey = replayPrefix + "recent"
+	statsKey   = replayPrefix + "stats"
+	recentKey  = replayPrefix + "recent"
+	tenantsKey = replayPrefix + "tenants"
 
 	recentMost = 1000 // ids kept in each set
 )
@@ -29,6 +30,9 @@ func replaysOf(key, tenant string) string {
 func (r *Replays) Note(ctx context.Context, a *idempotency.Activity) error {
 	if r.closed.Load() {
 		return fmt.Errorf("redis replays: %w", sluice.ErrClosed)
+	}
+	if err := r.enrol(ctx, a); err != nil {
+		return err
 	}
 	b := r.client.B
 	var cmds rueidis.Commands
@@ -45,8 +49,7 @@ func (r *Replays) Note(ctx context.Context, a *idempotency.Activity) error {
 	trimmed := make(map[string]bool)
 	for _, p := range a.Replays {
 		at := p.At.UnixMicro()
-		cmds = append(cmds, b().Arbitrary("EVALSHA", replaySHA, "1").Keys(replayKey(p.ID)).
-			Args("note", r.given(), strconv.FormatInt(p.N, 10), strconv.FormatInt(at, 10)).Build())
+		cmds = append(cmds, r.command("EVALSHA", replaySHA, p.ID, "note", strconv.FormatInt(p.N, 10), strconv.FormatInt(at, 10)))
 		own := replaysOf(recentKey, p.Tenant)
 		for _, key := range []string{recentKey, own} {
 			cmds = append(cmds, b().Zadd().Key(key).Gt().ScoreMember().ScoreMember(float64(at), string(p.ID[:])).Build())

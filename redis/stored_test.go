@@ -114,6 +114,19 @@ func TestKeysExpire(t *testing.T) {
 	if n := server.Must("EXISTS", recordOf("tokens")); n != "0" {
 		t.Error("a full bucket is kept")
 	}
+	// So is what is reset, though another limit of the record lives on in it,
+	// full by now.
+	slow, fast := demand("reset", "1/h"), demand("reset", "1000000/s")
+	fast.Key.Limit = "fast"
+	if _, err := l.Take(ctx, slow, fast); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reset(ctx, slow.Key); err != nil {
+		t.Fatal(err)
+	}
+	if n := server.Must("EXISTS", recordOf("reset")); n != "0" {
+		t.Error("a record of full buckets is kept after a reset")
+	}
 	// Refusals change nothing.
 	if _, err := l.Take(ctx, demand("empty", "1/h")); err != nil {
 		t.Fatal(err)

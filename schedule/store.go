@@ -102,6 +102,12 @@ type Store interface {
 	// waits for nobody: if somebody else is at it, it removes nothing.
 	Sweep(ctx context.Context, q Sweeping) (Swept, error)
 
+	// Erase takes one step of removing everything in a namespace, of at most
+	// so many rows. From its first step on a plan cannot be used, and when all
+	// of it is gone everyone who watches is told. Swept.Removed are the slots
+	// among the rows.
+	Erase(ctx context.Context, namespace string, max int) (Swept, error)
+
 	Close() error
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 
@@ -111,8 +112,7 @@ func (q *stored) putAny(body *entityBody) (e catalog.Entity, err error) {
 	return e, q.refers(err)
 }
 
-// deleteEntity removes an entity, with ?erase=true also what it has used and
-// what was written down about it.
+// deleteEntity removes an entity, with ?erase=true everything about it.
 func deleteEntity(q *stored, w http.ResponseWriter) error {
 	children, err := readChildren(q.query.Get("children"))
 	if err != nil {
@@ -127,7 +127,7 @@ func deleteEntity(q *stored, w http.ResponseWriter) error {
 		if err := q.noVersion(); err != nil {
 			return err
 		}
-		return done(w, q.erase(id, children))
+		return q.erasing(w, func(ctx context.Context, e *erasure) error { return q.erase(ctx, id, children, e) })
 	}
 	version, err := q.version()
 	if err != nil {

@@ -1,39 +1,122 @@
 package server
 
 import (
+	"context"
 	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/idempotency"
 )
 
-// erase removes everything about an entity: what the catalog knows, and then
-// its buckets, which would otherwise tell of it until they are full.
-func (q *stored) erase(id string, children catalog.Children) error {
+// What is removed can be much, and a request must not take long: it works for a
+// while and then says that there is more to do, and the caller sends it again.
+// Everything is done so that doing it twice does no harm. What is left of a
+// namespace shows in the list of namespaces until all of it is gone.
+
+// eraseFor is for how long a request goes on. It is well below writeTimeout.
+// Tests have less time.
+var eraseFor = 5 * time.Second
+
+// settling is how long a namespace is closed before it is emptied: nodes hear of
+// it within a second, and then write what they have counted within another.
+const settling = 3 * time.Second
+
+// erasure is how much was removed, by this request.
+type erasure struct {
+	Done bool `json:"done"` // else send it again, with Next as its cursor
+	catalog.Removed
+	Buckets int    `json:"buckets"`
+	Replays int    `json:"replays"`
+	Slots   int64  `json:"slots"` // events that had one
+	Next    string `json:"next,omitempty"`
+}
+
+// erasing answers how much work has removed in the time that it had. If that
+// was nothing at all, there is no use in sending it again.
+func (q *stored) erasing(w http.ResponseWriter, work func(context.Context, *erasure) error) error {
+	ctx, cancel := context.WithTimeout(q.Context(), eraseFor)
+	defer cancel()
+	e := erasure{Next: q.query.Get("cursor")}
+	begun := e
+	err := work(ctx, &e)
+	status := http.StatusOK
+	if err != nil {
+		if q.Context().Err() != nil || ctx.Err() == nil || e == begun {
+			return err
+		}
+		status = http.StatusAccepted
+	}
+	e.Done = err == nil
+	writeJSON(w, status, "application/json", &e)
+	return nil
+}
+
+// erase removes everything about an entity: what the catalog knows, and what
+// would otherwise tell of it for a while: its buckets until they are full, and
+// the responses that were stored for it until they expire.
+func (q *stored) erase(ctx context.Context, id string, children catalog.Children, e *erasure) error {
 	gone := []string{id}
 	if children == catalog.DeleteChildren {
 		for i := 0; i < len(gone); i++ {
-			below, err := q.childrenOf(gone[i])
+			below, err := q.childrenOf(ctx, gone[i])
 			if err != nil {
 				return err
 			}
 			gone = append(gone, below...)
 		}
 	}
-	if err := q.edit().Erase(q.Context(), id, children); err != nil {
-		return err
-	}
-	for _, id := range gone {
-		if err := q.emptyBuckets(id); err != nil {
+	if len(gone) > 1 {
+		// Before nobody knows any more that they were its children, lest
+		// something is left if this is interrupted.
+		if err := q.clear(ctx, gone, e); err != nil {
 			return err
 		}
+		e.Next = ""
 	}
+	removed, err := q.edit().Erase(ctx, id, children)
+	e.Removed = removed
+	if err != nil {
+		return err
+	}
+	if err := q.clear(ctx, gone, e); err != nil {
+		return err
+	}
+	e.Next = ""
 	return nil
 }
 
-func (q *stored) childrenOf(id string) (all []string, err error) {
+// clear removes what is kept about entities outside of the catalog.
+func (q *stored) clear(ctx context.Context, entities []string, e *erasure) error {
+	for _, id := range entities {
+		if q.replays == nil {
+			break
+		}
+		n, err := q.replays.ForgetAll(ctx, idempotency.Whose{Tenant: idempotency.Tenant(q.namespace, id)})
+		e.Replays += n
+		if err != nil {
+			return err
+		}
+	}
+	// One list for all of them: some stores look through everything for it.
+	query := sluice.Query{Namespace: q.namespace, Cursor: e.Next}
+	if len(entities) == 1 {
+		query.Entity = entities[0]
+	}
+	slices.Sort(entities)
+	return q.emptyBuckets(ctx, query, e, func(k *sluice.Key) bool {
+		_, ok := slices.BinarySearch(entities, k.Entity)
+		return ok
+	}, func(cursor string) { e.Next = cursor })
+}
+
+func (q *stored) childrenOf(ctx context.Context, id string) (all []string, err error) {
 	for query := (catalog.EntityQuery{Parent: id, Max: 1000}); ; {
-		page, err := q.catalog.Entities(q.Context(), q.namespace, query)
+		page, err := q.catalog.Entities(ctx, q.namespace, query)
 		if err != nil {
 			return nil, err
 		}
@@ -46,28 +129,87 @@ func (q *stored) childrenOf(id string) (all []string, err error) {
 	}
 }
 
-// emptyBuckets resets every bucket of an entity that is in use. A store that
-// cannot list has nothing to be found in.
-func (q *stored) emptyBuckets(entity string) error {
-	for query := (sluice.Query{Namespace: q.namespace, Entity: entity, Max: sluice.MaxDemands}); ; {
-		page, err := q.limiter.List(q.Context(), query)
+// emptyBuckets resets buckets that are in use, and tells how far it has got. A
+// store that cannot list has nothing to be found in.
+func (q *stored) emptyBuckets(ctx context.Context, query sluice.Query, e *erasure, meant func(*sluice.Key) bool, at func(cursor string)) error {
+	for query.Max = 1000; ; {
+		page, err := q.limiter.List(ctx, query)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		keys := make([]sluice.Key, len(page.Buckets))
+		var keys []sluice.Key
 		for i := range page.Buckets {
-			keys[i] = page.Buckets[i].Key
+			if meant(&page.Buckets[i].Key) {
+				keys = append(keys, page.Buckets[i].Key)
+			}
 		}
-		if len(keys) > 0 {
-			if err := q.limiter.Reset(q.Context(), keys...); err != nil {
+		for some := range slices.Chunk(keys, sluice.MaxDemands) {
+			if err := q.limiter.Reset(ctx, some...); err != nil {
 				return err
 			}
+			e.Buckets += len(some)
 		}
 		if query.Cursor = page.Next; query.Cursor == "" {
 			return nil
 		}
+		at(query.Cursor)
+	}
+}
+
+// The steps in which a namespace is emptied, as cursors name them.
+const (
+	atBuckets = "buckets " // and the cursor of a list of them
+	atCatalog = "catalog"
+)
+
+// emptyNamespace removes everything in a namespace that is closed, and then
+// the namespace.
+func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasure) error {
+	if from != "" && from != atCatalog && !strings.HasPrefix(from, atBuckets) {
+		return fieldError("cursor", clip(from), "must be what the answer before gave as next")
+	}
+	if from != atCatalog {
+		if q.replays != nil {
+			n, err := q.replays.ForgetAll(ctx, idempotency.Whose{Tenant: name, Below: true})
+			e.Replays = n
+			if err != nil {
+				return err
+			}
+		}
+		if q.slots != nil {
+			n, err := q.slots.Erase(ctx, name)
+			e.Slots = n
+			if err != nil {
+				return err
+			}
+		}
+		query := sluice.Query{Namespace: name, Cursor: strings.TrimPrefix(from, atBuckets)}
+		err := q.emptyBuckets(ctx, query, e, func(*sluice.Key) bool { return true }, func(cursor string) { e.Next = atBuckets + cursor })
+		if err != nil {
+			return err
+		}
+		e.Next = atCatalog
+	}
+	// The catalog is last, because it knows that there is something to do.
+	removed, err := q.catalog.Edit(name, by(q.Request, q.caller)).DeleteNamespace(ctx)
+	e.Removed = removed
+	if err == nil {
+		e.Next = ""
+	}
+	return err
+}
+
+// settled waits until nodes have heard that a namespace is closed.
+func settled(ctx context.Context, n *catalog.Namespace) error {
+	wait := time.NewTimer(min(settling-time.Since(n.Closed), settling))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

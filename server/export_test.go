@@ -28,7 +28,7 @@ func Routes() (all []Route) {
 
 // ServeImpatiently is Serve for callers who have little time.
 func ServeImpatiently(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, each time.Duration) error {
-	return serve(ctx, l, h, log, patience{each, each, each, each})
+	return Run(ctx, l, newServer(ctx, h, log, patience{each, each, each, each}))
 }
 
 // QuickTake reads a body in the quick way, and the usual one.

@@ -1,6 +1,9 @@
 package server
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
 var namespaceRoutes = []route{
 	{"GET /v1/namespaces", RoleAdmin, about(listNamespaces)},
@@ -64,9 +67,20 @@ func createNamespace(q *stored, w http.ResponseWriter) error {
 	return show(w, http.StatusOK, n, n.Version)
 }
 
+// deleteNamespace removes a namespace with everything in it.
 func deleteNamespace(q *stored, w http.ResponseWriter) error {
 	if err := q.everywhere(); err != nil {
 		return err
 	}
-	return done(w, q.catalog.Edit(q.PathValue("name"), by(q.Request, q.caller)).DeleteNamespace(q.Context()))
+	name := q.PathValue("name")
+	n, err := q.catalog.Edit(name, by(q.Request, q.caller)).CloseNamespace(q.Context())
+	if err != nil {
+		return err
+	}
+	if err := settled(q.Context(), &n); err != nil {
+		return err
+	}
+	return q.erasing(w, func(ctx context.Context, e *erasure) error {
+		return q.emptyNamespace(ctx, name, q.query.Get("cursor"), e)
+	})
 }

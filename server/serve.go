@@ -2,21 +2,16 @@ package server
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 )
 
-const (
-	// drain is how long requests under way may take to finish at shutdown.
-	drain = 10 * time.Second
-
-	// writeTimeout is how long a request may take, from when its header was
-	// read until its caller has fetched the answer.
-	writeTimeout = 10 * time.Second
-)
+// writeTimeout is how long a request may take, from when its header was read
+// until its caller has fetched the answer.
+const writeTimeout = 10 * time.Second
 
 // patience is how long callers may take, before they are cut off.
 type patience struct {
@@ -41,14 +36,22 @@ func closing(ctx context.Context) context.Context {
 }
 
 // Serve answers on l until ctx is done, and then finishes the requests it has
-// begun before it returns. log gets what the connections complain of.
+// begun before it returns, as [Run] does. log gets what the connections
+// complain of.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	return serve(ctx, l, h, log, usual)
+	return ServeTLS(ctx, l, h, nil, log)
 }
 
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, p patience) error {
+// ServeTLS is Serve over TLS, where config is not nil.
+func ServeTLS(ctx context.Context, l net.Listener, h http.Handler, config *tls.Config, log *slog.Logger) error {
+	hs := newServer(ctx, h, log, usual)
+	hs.TLSConfig = config
+	return Run(ctx, l, hs)
+}
+
+func newServer(ctx context.Context, h http.Handler, log *slog.Logger, p patience) *http.Server {
 	base := context.WithValue(context.WithoutCancel(ctx), closingKey{}, ctx)
-	hs := &http.Server{
+	return &http.Server{
 		Handler:           h,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: p.header,
@@ -58,19 +61,4 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 		MaxHeaderBytes:    maxBody,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	stopped := make(chan error, 1)
-	unregister := context.AfterFunc(ctx, func() {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-		defer cancel()
-		stopped <- hs.Shutdown(limited)
-	})
-	if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		unregister()
-		return err
-	}
-	if err := <-stopped; err != nil {
-		hs.Close() //nolint:errcheck // it is over either way
-		return errors.New("requests were still under way after " + drain.String())
-	}
-	return nil
 }

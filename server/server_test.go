@@ -54,6 +54,7 @@ func start(t testing.TB, options ...sluice.Option) (url string, stop func() erro
 		result = server.Serve(ctx, listener, handler, log)
 	}()
 	stop = func() error {
+		http.DefaultClient.CloseIdleConnections() // or the server waits for them a while
 		cancel()
 		<-ended
 		return result

@@ -112,7 +112,6 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 	s := &theater{transport: &http.Transport{}, now: &clock{}, replayTime: &clock{}, log: &logBook{}}
 	s.now.at.Store(time.Now().UnixMicro())
 	s.replayTime.at.Store(time.Now().UnixMicro())
-	t.Cleanup(s.transport.CloseIdleConnections)
 	log := slog.New(slog.NewTextHandler(s.log, nil))
 
 	db := must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "sluice.db")))(t)
@@ -144,6 +143,7 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 	}
 	s.handler = must(server.Handler(config))(t)
 	s.url, s.stop = serveOn(t, func(ctx context.Context, l net.Listener) error { return server.Serve(ctx, l, s.handler, log) })
+	t.Cleanup(s.transport.CloseIdleConnections) // or the server waits for them a while
 	return s
 }
 

@@ -55,22 +55,41 @@ func checkNamespaces(t *testing.T, open Open) {
 	if !found {
 		t.Error("the namespace is not in the list")
 	}
-	d.no(d.e.DeleteNamespace(d.ctx))
 	gone := func(d *desk) bool {
 		_, err := d.c.Resolve(d.ctx, catalog.Subject{Namespace: d.namespace, Entity: "alice"})
 		_, keyErr := d.c.VerifyKey(d.ctx, clear)
 		return errors.Is(err, catalog.ErrNotFound) && errors.Is(keyErr, catalog.ErrKey)
 	}
-	if !gone(d) {
-		t.Error("a deleted namespace is still in use here")
+	closed, err := d.e.CloseNamespace(d.ctx)
+	d.no(err)
+	again, err := d.e.CloseNamespace(d.ctx)
+	d.no(err)
+	if !closed.Deleting || time.Since(closed.Closed).Abs() > time.Minute || again != closed {
+		t.Errorf("closed: %+v, and again: %+v", closed, again)
 	}
-	other.soon("deleted elsewhere", time.Second, func() bool { return gone(other) })
+	if !gone(d) {
+		t.Error("a closed namespace is still in use here")
+	}
+	other.soon("closed elsewhere", time.Second, func() bool { return gone(other) })
+	_, err = d.e.CreateEntity(d.ctx, catalog.Entity{ID: "bob"})
+	d.is("a change in a closed namespace", err, catalog.ErrNotFound)
+	d.is("creating a closed namespace", d.e.CreateNamespace(d.ctx, ""), catalog.ErrExists)
+	removed, err := d.e.DeleteNamespace(d.ctx)
+	d.no(err)
+	if removed.Records < 3 || removed.Usage != 1 || removed.Events != 3 {
+		t.Errorf("removed: %+v", removed)
+	}
+	if !gone(d) || !gone(other) {
+		t.Error("a deleted namespace is in use")
+	}
 	_, err = d.e.CreateEntity(d.ctx, catalog.Entity{ID: "bob"})
 	d.is("a change in a deleted namespace", err, catalog.ErrNotFound)
-	d.is("deleting it again", d.e.DeleteNamespace(d.ctx), catalog.ErrNotFound)
-	if err := d.c.Edit(catalog.DefaultNamespace, by).DeleteNamespace(d.ctx); err == nil {
-		t.Error("the default namespace was deleted")
-	}
+	_, err = d.e.DeleteNamespace(d.ctx)
+	d.is("deleting it again", err, catalog.ErrNotFound)
+	_, err = d.c.Edit(catalog.DefaultNamespace, by).CloseNamespace(d.ctx)
+	d.wrong("closing the default namespace", err)
+	_, err = d.c.Edit(catalog.DefaultNamespace, by).DeleteNamespace(d.ctx)
+	d.wrong("deleting the default namespace", err)
 	events, err := d.c.Audit(d.ctx, "", catalog.AuditQuery{Subject: "$NAMESPACE:" + d.namespace, Oldest: true})
 	d.no(err)
 	var actions []string
@@ -197,13 +216,17 @@ func checkLeaks(t *testing.T, open Open) {
 		empty.is(what+" from another namespace", err, catalog.ErrNotFound)
 	}
 	// What removes without asking removes nothing of others.
-	empty.no(empty.e.Erase(empty.ctx, "alice", catalog.DeleteChildren))
+	removed, err := empty.e.Erase(empty.ctx, "alice", catalog.DeleteChildren)
+	empty.no(err)
+	if removed != (catalog.Removed{}) {
+		t.Errorf("erasing nothing removed %+v", removed)
+	}
 	var archive bytes.Buffer
 	late := *empty
 	late.ahead = new(atomic.Int64)
 	late.forward(time.Hour)
 	late.start(nil)
-	_, err := late.c.Archive(late.ctx, late.namespace, time.Now().Add(30*time.Minute), &archive)
+	_, err = late.c.Archive(late.ctx, late.namespace, time.Now().Add(30*time.Minute), &archive)
 	late.no(err)
 	_, err = late.e.PruneAudit(late.ctx, time.Now().Add(30*time.Minute))
 	late.no(err)
@@ -212,7 +235,8 @@ func checkLeaks(t *testing.T, open Open) {
 	if !plan.Empty() {
 		t.Errorf("a plan sees others' records:\n%s", plan)
 	}
-	empty.no(empty.e.DeleteNamespace(empty.ctx))
+	_, err = empty.e.DeleteNamespace(empty.ctx)
+	empty.no(err)
 	if after := full.everything(full.ctx); after != before {
 		t.Errorf("before:\n%s\nafter what others did:\n%s", before, after)
 	}
@@ -232,8 +256,10 @@ func checkErase(t *testing.T, open Open) {
 	d := newDesk(t, open)
 	d.fill()
 	d.create(catalog.Entity{ID: "bob", Parent: "alice"})
-	d.is("with children", d.e.Erase(d.ctx, "alice", catalog.RefuseChildren), catalog.ErrHasChildren)
-	d.no(d.e.Erase(d.ctx, "alice", catalog.LiftChildren))
+	_, err := d.e.Erase(d.ctx, "alice", catalog.RefuseChildren)
+	d.is("with children", err, catalog.ErrHasChildren)
+	// Itself, two levels of limits, an override and a key; what made them.
+	d.erases("alice", catalog.LiftChildren, catalog.Removed{Records: 5, Usage: 2, Events: 5})
 	for what, list := range map[string]func() (int, error){
 		"limits": func() (int, error) {
 			p, err := d.c.ListLimits(d.ctx, d.namespace, catalog.LimitsQuery{Entity: "alice"})
@@ -261,7 +287,7 @@ func checkErase(t *testing.T, open Open) {
 		t.Errorf("events left: %+v", events.Events)
 	}
 	wantIDs(t, "others", d.entityIDs(), "bob<team", "team<")
-	d.no(d.e.Erase(d.ctx, "team", catalog.DeleteChildren))
+	d.erases("team", catalog.DeleteChildren, catalog.Removed{Records: 2, Events: 3})
 	wantIDs(t, "after erasing the team", d.entityIDs())
 	events, err = d.c.Audit(d.ctx, d.namespace, catalog.AuditQuery{Subject: "bob"})
 	d.no(err)
@@ -269,9 +295,18 @@ func checkErase(t *testing.T, open Open) {
 		t.Errorf("events left of a child: %+v", events.Events)
 	}
 	d.set(catalog.Scope{Entity: "203.0.113.9"}, "rpm", "1/s") // one without a record
-	d.no(d.e.Erase(d.ctx, "203.0.113.9", catalog.RefuseChildren))
+	d.erases("203.0.113.9", catalog.RefuseChildren, catalog.Removed{Records: 1, Events: 1})
 	_, err = d.c.Limits(d.ctx, d.namespace, catalog.Scope{Entity: "203.0.113.9"})
 	d.is("limits of an entity without a record", err, catalog.ErrNotFound)
+}
+
+func (d *desk) erases(id string, children catalog.Children, want catalog.Removed) {
+	d.t.Helper()
+	got, err := d.e.Erase(d.ctx, id, children)
+	d.no(err)
+	if got != want {
+		d.t.Errorf("erasing %s removed %+v, want %+v", id, got, want)
+	}
 }
 
 func checkAudit(t *testing.T, open Open) {

@@ -207,7 +207,7 @@ func entityEraseCommand() *command {
 	var sure sureFlag
 	return &command{
 		name: "erase", args: "ENTITY", summary: "remove everything about an entity, its usage and audit events too",
-		about:    "One\nevent stays that says that it was erased.",
+		about:    "So\ngo its buckets and the responses stored for it. One event stays that says that it\nwas erased.",
 		flags:    func(f *flag.FlagSet) { children.define(f); reason.define(f); sure.define(f) },
 		examples: []string{"sluice entity erase alice --yes --reason 'asked by mail'"},
 		run: func(ctx context.Context, c *call) error {
@@ -218,12 +218,40 @@ func entityEraseCommand() *command {
 			if err := sure.check(c, "this cannot be undone"); err != nil {
 				return err
 			}
-			if err := reason.client(c).EraseEntity(ctx, c.arg(0), what); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("erased %s", printable(c.arg(0)))
+			erased, err := reason.client(c).EraseEntity(ctx, c.arg(0), what)
+			return c.erased("erased", erased, err)
 		},
 	}
+}
+
+// erased says how much there was of something that is gone.
+func (c *call) erased(how string, e client.Erased, err error) error {
+	if err != nil {
+		return c.trouble(err)
+	}
+	if c.json {
+		return c.printJSON(e)
+	}
+	var parts []string
+	for _, part := range []struct {
+		n         int
+		one, more string
+	}{
+		{e.Records, "record", "records"}, {e.Usage, "row of usage", "rows of usage"}, {e.Events, "audit event", "audit events"},
+		{e.Buckets, "bucket", "buckets"}, {e.Replays, "stored response", "stored responses"}, {e.Slots, "slot", "slots"},
+	} {
+		switch part.n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+part.one)
+		default:
+			parts = append(parts, number(part.n)+" "+part.more)
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"there was nothing"}
+	}
+	return c.done("%s %s: %s", how, printable(c.arg(0)), strings.Join(parts, ", "))
 }
 
 // reasonFlag is why something is changed, for the audit log.

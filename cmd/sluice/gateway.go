@@ -75,9 +75,9 @@ func runGateway(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	if err != nil {
 		return err
 	}
-	run := newGroup(log)
+	run := newGroup(tlsConfig, log)
 	defer run.abandon()
-	if err := run.listen("listen", how.listen, tlsConfig); err != nil {
+	if err := run.listen("listen", how.listen); err != nil {
 		return err
 	}
 	s, err := open(ctx, where, log)
@@ -102,16 +102,24 @@ func runGateway(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	if how.admin != "" {
-		if err := run.listen("admin-listen", how.admin, tlsConfig); err != nil {
+		if err := run.listen("admin-listen", how.admin); err != nil {
 			return err
 		}
-		run.serve("admin-listen", s.admin(&run.draining, loopback(how.admin) || how.clientCA != ""))
+		run.oversee("admin-listen", s.admin(&run.draining, loopback(how.admin) || how.clientCA != ""))
 	}
 	g.Server().Handler = s.follow(g, how.accessLog, log)
-	run.run(func() error { return g.Serve(run.listeners["listen"]) }, g.Shutdown)
+	run.serveWith("listen", g.Server(), g.Shutdown)
 	policy := cmp.Or(where.policy, "a sample: 100/minute burst 20 for every caller; --policy is for yours")
-	if _, err := fmt.Fprintf(stdout, "sluice passes requests on from http://%s to %s\n  policy    %s\n\nTry it:\n  curl -i http://%[1]s/\n\nStop it with Ctrl-C.\n",
-		reachable(run.address("listen")), redacted(upstream), policy); err != nil {
+	scheme, metrics := "http", ""
+	if tlsConfig != nil {
+		scheme = "https"
+	}
+	if how.admin != "" {
+		metrics = fmt.Sprintf("  metrics   %s://%s/metrics\n", scheme, reachable(run.address("admin-listen")))
+	}
+	at := scheme + "://" + reachable(run.address("listen"))
+	if _, err := fmt.Fprintf(stdout, "sluice passes requests on from %s to %s\n  policy    %s\n%s\nTry it:\n  curl -i %[1]s/\n\nStop it with Ctrl-C.\n",
+		at, redacted(upstream), policy, metrics); err != nil {
 		return err
 	}
 	if err := run.until(ctx, s.reload); err != nil {

@@ -28,6 +28,7 @@ const drain = 15 * time.Second
 type group struct {
 	log       *slog.Logger
 	listeners map[string]net.Listener
+	tls       *tls.Config // nil without
 	stoppers  []func(context.Context) error
 	draining  atomic.Bool
 	failed    chan error
@@ -35,25 +36,28 @@ type group struct {
 
 	serving context.Context // ends when requests are to finish
 	stop    context.CancelFunc
+
+	// The admin port goes on until they have, for those who watch.
+	watched   context.Context
+	unwatch   context.CancelFunc
+	overseers sync.WaitGroup
 }
 
-func newGroup(log *slog.Logger) *group {
-	g := &group{log: log, listeners: map[string]net.Listener{}, failed: make(chan error, 8)}
+func newGroup(config *tls.Config, log *slog.Logger) *group {
+	g := &group{log: log, listeners: map[string]net.Listener{}, tls: config, failed: make(chan error, 8)}
 	g.serving, g.stop = context.WithCancel(context.Background())
+	g.watched, g.unwatch = context.WithCancel(context.Background())
 	return g
 }
 
 // listen opens the address of a flag.
-func (g *group) listen(flag, address string, config *tls.Config) error {
+func (g *group) listen(flag, address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; choose another address with --%s", err, flag)
 	}
 	if err != nil {
 		return err
-	}
-	if config != nil {
-		l = tls.NewListener(l, config)
 	}
 	g.listeners[flag] = l
 	return nil
@@ -70,10 +74,34 @@ func (g *group) abandon() {
 
 // serve answers on the listener of a flag.
 func (g *group) serve(flag string, handler http.Handler) {
-	g.running.Go(func() {
-		if err := server.Serve(g.serving, g.listeners[flag], handler, g.log); err != nil {
-			g.failed <- err
-		}
+	l := g.listeners[flag]
+	g.running.Go(func() { g.answer(g.serving, l, handler) })
+}
+
+// oversee answers on the listener of a flag for longer than all others.
+func (g *group) oversee(flag string, handler http.Handler) {
+	l := g.listeners[flag]
+	g.overseers.Go(func() { g.answer(g.watched, l, handler) })
+}
+
+func (g *group) answer(ctx context.Context, l net.Listener, handler http.Handler) {
+	if err := server.ServeTLS(ctx, l, handler, g.tls, g.log); err != nil {
+		g.failed <- err
+	}
+}
+
+// serveWith has hs answer on the listener of a flag. after is called when it
+// has, for what outlives its connections.
+func (g *group) serveWith(flag string, hs *http.Server, after func(context.Context) error) {
+	l := g.listeners[flag]
+	hs.TLSConfig = g.tls
+	answered := make(chan struct{})
+	g.run(func() error {
+		defer close(answered)
+		return server.Run(g.serving, l, hs)
+	}, func(ctx context.Context) error {
+		<-answered
+		return after(ctx)
 	})
 }
 
@@ -90,10 +118,11 @@ func (g *group) run(serve func() error, stop func(context.Context) error) {
 // serveGRPC answers gRPC. drained is called before it stops, so that health
 // checks send clients elsewhere.
 func (g *group) serveGRPC(address string, s *grpc.Server, drained func()) error {
-	if err := g.listen("grpc-listen", address, nil); err != nil {
+	if err := g.listen("grpc-listen", address); err != nil {
 		return err
 	}
-	g.run(func() error { return s.Serve(g.listeners["grpc-listen"]) }, func(ctx context.Context) error {
+	l := g.listeners["grpc-listen"]
+	g.run(func() error { return s.Serve(l) }, func(ctx context.Context) error {
 		drained()
 		done := make(chan struct{})
 		go func() { s.GracefulStop(); close(done) }()
@@ -107,6 +136,22 @@ func (g *group) serveGRPC(address string, s *grpc.Server, drained func()) error 
 	})
 	return nil
 }
+
+// endStream ends calls that go on for as long as the client likes, such as
+// watching health, when the others are to finish.
+func (g *group) endStream(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(g.serving, cancel)()
+	return handle(service, &endingStream{stream, ctx})
+}
+
+type endingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *endingStream) Context() context.Context { return s.ctx }
 
 // until serves until ctx is done or a server fails, and then finishes the
 // requests that have begun. A hangup reloads.
@@ -138,6 +183,8 @@ func (g *group) until(ctx context.Context, reload func() error) error {
 	}
 	stopping.Wait()
 	g.running.Wait()
+	g.unwatch()
+	g.overseers.Wait()
 	select {
 	case err := <-g.failed:
 		errs = append(errs, err)

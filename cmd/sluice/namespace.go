@@ -80,16 +80,15 @@ func namespaceDeleteCommand() *command {
 	var sure sureFlag
 	return &command{
 		name: "delete", args: "NAMESPACE", summary: "remove a namespace with everything in it, its audit log too",
+		about:    "From\nthe first moment nothing in it can be used. If it is interrupted, give the command\nagain.",
 		flags:    func(f *flag.FlagSet) { reason.define(f); sure.define(f) },
 		examples: []string{"sluice namespace delete shop --yes"},
 		run: func(ctx context.Context, c *call) error {
 			if err := sure.check(c, "this cannot be undone"); err != nil {
 				return err
 			}
-			if err := reason.client(c).DeleteNamespace(ctx, c.arg(0)); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("deleted namespace %s", printable(c.arg(0)))
+			erased, err := reason.client(c).DeleteNamespace(ctx, c.arg(0))
+			return c.erased("deleted namespace", erased, err)
 		},
 	}
 }

@@ -203,8 +203,8 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 	if err != nil {
 		return err
 	}
-	run := newGroup(log)
-	if err := run.listen("listen", f.listen, tlsConfig); err != nil {
+	run := newGroup(tlsConfig, log)
+	if err := run.listen("listen", f.listen); err != nil {
 		return err
 	}
 	defer run.abandon()
@@ -240,6 +240,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 			behind["/json"] = service.Handler()
 		}
 		options := append(envoy.ServerOptions(swapped.ConnectionAge, swapped.ConnectionGrace), s.tracing.ServerOptions()...)
+		options = append(options, grpc.ChainStreamInterceptor(run.endStream))
 		if tlsConfig != nil {
 			options = append(options, grpc.Creds(credentials.NewTLS(tlsConfig)))
 		}
@@ -251,10 +252,10 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 		s.reloads = append(s.reloads, service.Reload)
 	}
 	if f.admin != "" {
-		if err := run.listen("admin-listen", f.admin, tlsConfig); err != nil {
+		if err := run.listen("admin-listen", f.admin); err != nil {
 			return err
 		}
-		run.serve("admin-listen", s.admin(&run.draining, loopback(f.admin) || f.clientCA != ""))
+		run.oversee("admin-listen", s.admin(&run.draining, loopback(f.admin) || f.clientCA != ""))
 	}
 	if err := s.api(mux, behind, access, f.alerts, log); err != nil {
 		return err

@@ -160,6 +160,9 @@ func (f *fixture) agree() {
 		id, result := c.Scope.ID(), []byte(fmt.Sprint("result ", step))
 		ending := idempotency.State(1 + random.IntN(2))
 		do := random.IntN(9)
+		if random.IntN(100) == 0 {
+			do = 9
+		}
 		try := func(s idempotency.Store) string {
 			switch do {
 			case 0, 1, 2:
@@ -173,6 +176,9 @@ func (f *fixture) agree() {
 				return show(idempotency.Record{}, s.Release(ctx, id, c.Token))
 			case 7:
 				return show(s.Lookup(ctx, id))
+			case 9:
+				_, err := s.ForgetAll(ctx, idempotency.Whose{Tenant: "acme"}, 100)
+				return show(idempotency.Record{}, err)
 			}
 			return show(idempotency.Record{}, s.Forget(ctx, id))
 		}

@@ -41,6 +41,11 @@ func (o Options) Run(t *testing.T, open Open) {
 		{"results of any bytes come back", (*fixture).results},
 		{"figures add up, and recent replays come in order", (*fixture).figures},
 		{"expired records are swept in batches", func(f *fixture) { f.sweep(o.Expires) }},
+		{"all of a tenant is forgotten, and nothing of others", (*fixture).forgetTenant},
+		{"all of a namespace is forgotten, and nothing of others", (*fixture).forgetNamespace},
+		{"a run whose record was forgotten with all others stores nothing", (*fixture).forgetRunning},
+		{"many records are forgotten in batches", (*fixture).forgetMany},
+		{"forgetting while others write", (*fixture).forgetBusy},
 		{"of many claims at once one is made", (*fixture).race},
 		{"random steps agree with the reference", (*fixture).agree},
 	} {

@@ -182,3 +182,33 @@ BEGIN
     DELETE FROM sluice.replay_figure f WHERE NOT f.everyone AND f.at < now - idle;
     RETURN swept;
 END $$;
+
+-- forget_replays_v1 deletes some of a tenant's records, and of all whose names
+-- are in ranges; if there are no more, their figures too. Ids begin with what
+-- tells whose they are, so the records lie side by side in the table's key. The
+-- names decide. Rows are locked in the order in which everybody does.
+CREATE FUNCTION sluice.forget_replays_v1(
+    first bytea, last bytea, owner text, froms text[], tos text[], most int
+) RETURNS int
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    gone bytea[];
+    n int;
+BEGIN
+    gone := ARRAY(
+        SELECT r.id FROM sluice.replay r
+        WHERE r.id BETWEEN first AND last AND (r.tenant = owner OR EXISTS (
+            SELECT FROM unnest(froms, tos) AS b (low, high) WHERE r.tenant >= b.low AND r.tenant < b.high
+        ))
+        ORDER BY r.id LIMIT most FOR UPDATE
+    );
+    DELETE FROM sluice.replay r WHERE r.id = ANY (gone);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    IF n < most THEN
+        DELETE FROM sluice.replay_figure f WHERE NOT f.everyone AND f.tenant = owner;
+        FOR i IN 1 .. coalesce(cardinality(froms), 0) LOOP
+            DELETE FROM sluice.replay_figure f WHERE NOT f.everyone AND f.tenant >= froms[i] AND f.tenant < tos[i];
+        END LOOP;
+    END IF;
+    RETURN n;
+END $$;

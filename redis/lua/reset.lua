@@ -14,6 +14,7 @@ local function resets()
 			reset(p, s, pl.view)
 			keep(pl)
 			freed(pl)
+			records[k].grown = true -- so that full neighbours go, too, and the key with them
 		end
 	end
 	return answer(1, now, 0)

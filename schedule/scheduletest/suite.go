@@ -53,6 +53,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"sweeping leaves room as it is", sweepLeavesRoom},
 		{"sweeping the audit log", sweepsAudit},
 		{"sweeping in small steps", sweepsInSteps},
+		{"erasing a namespace leaves nothing of it, and all of others", erasing},
+		{"erasing while events are assigned and claimed", erasingBusy},
 		{"many writers, some events twice", manyWriters},
 		{"many claimers", manyClaimers},
 		{"many sweepers while events are assigned", manySweepers},

@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-go/sluice/idempotency"
+)
+
+// ForgetAll deletes records of a tenant or a namespace.
+func (r *Replays) ForgetAll(ctx context.Context, whose idempotency.Whose, most int) (n int, err error) {
+	first, last := whose.IDs()
+	var froms, tos []string
+	if whose.Below {
+		froms, tos = namesBelow(whose.Tenant)
+	}
+	err = r.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, r.sql.forgetAll, first[:], last[:], text(whose.Tenant), froms, tos, most).Scan(&n)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// namesBelow are the ranges in which names lie that begin with a name and a
+// slash: as they are, and in hexadecimal.
+func namesBelow(name string) (froms, tos []string) {
+	// 0 comes after the slash.
+	froms, tos = []string{`\` + hex.EncodeToString([]byte(name+"/"))}, []string{`\` + hex.EncodeToString([]byte(name+"0"))}
+	if plainText(name + "/") {
+		froms, tos = append(froms, name+"/"), append(tos, name+"0")
+	}
+	return froms, tos
+}
