@@ -73,7 +73,7 @@ func (s *Store) giveBack(k *sluice.Key, id sluice.HoldID, spent sluice.Tokens, n
 	p.name(s, k)
 	s.lock(places[:])
 	defer s.exit(places[:])
-	if s.open(places[:], 0, k, now); p.offset > 0 {
+	if s.open(p, k, 0, 1, now); p.offset > 0 {
 		p.changed = p.spec.Return(&p.state, p.view, id, int64(spent))
 	}
 }

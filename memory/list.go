@@ -63,7 +63,7 @@ func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found)
 		t := &sh.tables[i]
 		for at := t.next(0); at > 0; at = t.next(at) {
 			h := t.head(at)
-			sc := s.scopes.get(h.scope()) // it changes only under the shard's lock
+			sc := s.scopes.get(h.scope())
 			if sc.namespace != q.Namespace || q.Resource != "" && sc.resource != q.Resource ||
 				q.Entity != "" && !t.isEntity(h, q.Entity) {
 				continue
@@ -78,8 +78,6 @@ func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found)
 // listRecord appends the buckets of a record that are not full.
 func (s *Store) listRecord(all []found, t *table, at int, sc *scope, from int, now int64) []found {
 	h := t.head(at)
-	h.lock()
-	defer h.unlock()
 	entity := t.entity(h)
 	if len(entity) > sluice.MaxKeyPart {
 		entity = "(overflow)"

@@ -37,7 +37,6 @@ type plain struct {
 	used, rem int64
 	subject   uint64 // its hash
 	joins     bool   // it has the subject of the one before
-	head      *head  // of the record, if it was taken for this one
 }
 
 func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision) bool {
@@ -56,11 +55,11 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 	}
 	now := s.clock.now()
 	if joined == len(buckets) {
-		if h := s.seize(buckets, t.Demands); h != nil {
-			ok := decidePlain(buckets, t, d, now)
-			h.unlock()
-			return ok
-		}
+		mu := &s.shards[shardOf(buckets[0].subject)].mu
+		mu.Lock()
+		ok := s.decidePlain(buckets, t, d, now)
+		mu.Unlock()
+		return ok
 	}
 	var shards [maxPlain]uint32
 	for i := range buckets {
@@ -72,90 +71,11 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 	for _, n := range order {
 		s.shards[n].mu.Lock()
 	}
-	ok := s.lockPlain(buckets, t.Demands) && decidePlain(buckets, t, d, now)
-	for i := range buckets {
-		if h := buckets[i].head; h != nil {
-			h.unlock()
-		}
-	}
+	ok := s.decidePlain(buckets, t, d, now)
 	for _, n := range order {
 		s.shards[n].mu.Unlock()
 	}
 	return ok
-}
-
-// seize gets the record of a take on one subject without the shard's lock, if
-// it is at home and has just what is demanded. It answers nil if not.
-func (s *Store) seize(buckets []plain, demands []sluice.Demand) *head {
-	subject, k := buckets[0].subject, &demands[0].Key
-	if len(k.Entity) > short {
-		return nil // the rest of it is not in the record
-	}
-	class, where := classFor(len(buckets)), address(subject)
-	if class == 0 {
-		where = s.addressOfLimit(subject, k.Limit)
-	}
-	l := s.shards[shardOf(subject)].tables[class].shown.Load()
-	if l == nil {
-		return nil
-	}
-	home := where >> tagBits
-	record := l.words[l.homeOf(home)<<(3+class):][:8<<class]
-	h := (*head)(record)
-	if !h.seize(shapeOf(k.Entity)<<lengthAt | home) {
-		return nil
-	}
-	if sc := s.scopes.get(h.scope()); h.isShort(k.Entity) && sc.covers(k) && len(buckets) <= len(sc.limits) {
-		for i := range buckets {
-			l := &sc.limits[i]
-			if l.name != demands[i].Key.Limit || !sameRate(&l.limit, &demands[i].Limit) {
-				h.unlock()
-				return nil
-			}
-			buckets[i].state, buckets[i].spec = (*state)(record[4+4*i:]), l.spec
-		}
-		return h
-	}
-	h.unlock()
-	return nil
-}
-
-// lockPlain finds and locks the records under the locks of all shards. It
-// reports false if one is not for the short way.
-func (s *Store) lockPlain(buckets []plain, demands []sluice.Demand) bool {
-	var at spot
-	var in *table
-	var sc *scope
-	for i := range buckets {
-		b, dm := &buckets[i], &demands[i]
-		// Limits that are taken together are mostly in one record, in order.
-		if at.index++; !b.joins || at.index >= len(sc.limits) || sc.limits[at.index].name != dm.Key.Limit {
-			n := 1
-			for j := i + 1; j < len(buckets) && buckets[j].joins; j++ {
-				n++
-			}
-			sh := &s.shards[shardOf(b.subject)]
-			if at = s.find(sh, b.subject, &dm.Key, dm.Key.Entity, n, 0); at.offset == 0 {
-				return false
-			}
-			in = &sh.tables[at.class]
-			h := in.head(at.offset)
-			if !slices.ContainsFunc(buckets[:i], func(o plain) bool { return o.head == h }) {
-				h.lock()
-				b.head = h
-			}
-			if h.ext() > 0 {
-				return false
-			}
-			sc = s.scopes.get(h.scope())
-		}
-		l := &sc.limits[at.index]
-		if !sameRate(&l.limit, &dm.Limit) {
-			return false
-		}
-		b.state, b.spec = in.state(at.offset, at.index), l.spec
-	}
-	return true
 }
 
 func sameSubject(a, b *sluice.Key) bool {
@@ -169,17 +89,39 @@ func sameRate(a, b *sluice.Limit) bool {
 		b.Calendar == sluice.NoCalendar && b.Zone == ""
 }
 
-// decidePlain decides on records that it has. It reports false if it is behind
-// the time of one.
-func decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision, now int64) bool {
+// decidePlain decides under the locks of all shards.
+func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision, now int64) bool {
 	allowed := true
+	var at spot
+	var in *table
+	var sc *scope
 	for i := range buckets {
-		b, st := &buckets[i], buckets[i].state
-		if st[wordTime] > now {
+		b, dm := &buckets[i], &t.Demands[i]
+		// Limits that are taken together are mostly in one record, in order.
+		if at.index++; !b.joins || at.index >= len(sc.limits) || sc.limits[at.index].name != dm.Key.Limit {
+			n := 1
+			for j := i + 1; j < len(buckets) && buckets[j].joins; j++ {
+				n++
+			}
+			sh := &s.shards[shardOf(b.subject)]
+			if at = s.find(sh, b.subject, &dm.Key, dm.Key.Entity, n, 0); at.offset == 0 {
+				return false
+			}
+			in = &sh.tables[at.class]
+			h := in.head(at.offset)
+			if h.ext() > 0 {
+				return false
+			}
+			sc = s.scopes.get(h.scope())
+		}
+		l := &sc.limits[at.index]
+		st := in.state(at.offset, at.index)
+		if st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
 			return false
 		}
-		b.used, b.rem = b.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
-		allowed = allowed && b.used+int64(t.Demands[i].Charge()) <= b.spec.Capacity
+		b.state, b.spec = st, l.spec
+		b.used, b.rem = l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
+		allowed = allowed && b.used+int64(dm.Charge()) <= l.spec.Capacity
 	}
 	if cap(d.Results) < len(buckets) {
 		d.Results = make([]sluice.Result, len(buckets))

@@ -2,8 +2,6 @@ package memory
 
 import (
 	"encoding/binary"
-	"runtime"
-	"sync/atomic"
 
 	"github.com/sluice-go/sluice/bucket"
 )
@@ -27,15 +25,14 @@ const (
 
 // The words of a head: who, and from wordText on the entity. The who is, from
 // its upper end, the number of the scope, the entity's length, the number of
-// the ext, whether somebody has the record, and the home.
+// the ext, and the home.
 const (
 	wordWho = iota
 	wordText
 
-	taken      = 1 << homeBits
-	extBits    = homeBits
+	extBits    = homeBits + 1 // 0 is none, so there is one more than of records
 	lengthBits = 5
-	extAt      = homeBits + 1
+	extAt      = homeBits
 	lengthAt   = extAt + extBits
 	scopeAt    = lengthAt + lengthBits
 	maxScope   = 1<<(64-scopeAt) - 1
@@ -47,52 +44,29 @@ const (
 	longCut = 16
 )
 
-func (h *head) who() uint64     { return uint64(atomic.LoadInt64(&h[wordWho])) }
-func (h *head) setWho(w uint64) { atomic.StoreInt64(&h[wordWho], int64(w)) }
+func (h *head) home() uint64  { return uint64(h[wordWho]) & (1<<homeBits - 1) }
+func (h *head) ext() int      { return int(uint64(h[wordWho]) >> extAt & (1<<extBits - 1)) }
+func (h *head) shape() int    { return int(uint64(h[wordWho]) >> lengthAt & (1<<lengthBits - 1)) }
+func (h *head) scope() uint32 { return uint32(uint64(h[wordWho]) >> scopeAt) }
 
-func (h *head) home() uint64  { return h.who() & (1<<homeBits - 1) }
-func (h *head) ext() int      { return int(h.who() >> extAt & (1<<extBits - 1)) }
-func (h *head) shape() int    { return int(h.who() >> lengthAt & (1<<lengthBits - 1)) }
-func (h *head) scope() uint32 { return uint32(h.who() >> scopeAt) }
-
-func (h *head) setScope(id uint32) { h.setWho(uint64(id)<<scopeAt | h.who()&(1<<scopeAt-1)) }
-
-func (h *head) setExt(n int) { h.setWho(h.who()&^((1<<extBits-1)<<extAt) | uint64(n)<<extAt) }
-
-// seize takes a record if it says to be just who, but for its scope, and
-// nobody has it. Only who has it may touch its states, or change its who.
-func (h *head) seize(who uint64) bool {
-	w := h.who()
-	return w&(1<<scopeAt-1) == who && atomic.CompareAndSwapInt64(&h[wordWho], int64(w), int64(w|taken))
+func (h *head) setScope(id uint32) {
+	h[wordWho] = int64(uint64(id)<<scopeAt | uint64(h[wordWho])&(1<<scopeAt-1))
 }
 
-// lock waits for a record. It is never had for longer than a take decides.
-func (h *head) lock() {
-	for tries := 1; ; tries++ {
-		w := h.who()
-		if w&taken == 0 && atomic.CompareAndSwapInt64(&h[wordWho], int64(w), int64(w|taken)) {
-			return
-		}
-		if tries%64 == 0 {
-			runtime.Gosched()
-		}
-	}
+func (h *head) setExt(n int) {
+	h[wordWho] = int64(uint64(h[wordWho])&^((1<<extBits-1)<<extAt) | uint64(n)<<extAt)
 }
-
-func (h *head) unlock() { h.setWho(h.who() &^ taken) }
 
 // tail is where the rest of a long entity is.
 func (h *head) tail() (offset, length int) {
 	return int(h[wordText+2] >> 16), int(h[wordText+2] & (1<<16 - 1))
 }
 
-// shapeOf is how the length of an entity is written.
-func shapeOf(entity string) uint64 { return uint64(min(len(entity), isLong)) }
-
-// name writes who a new record belongs to, and takes it.
+// name writes who a new record belongs to.
 func (t *table) name(h *head, home uint64, entity string, scope uint32) {
-	shape := shapeOf(entity)
-	if shape == isLong {
+	shape := len(entity)
+	if shape > short {
+		shape = isLong
 		h[wordText+2] = int64(len(t.tails)<<16 | (len(entity) - longCut))
 		t.tails = append(t.tails, entity[longCut:]...)
 		entity = entity[:longCut]
@@ -102,26 +76,24 @@ func (t *table) name(h *head, home uint64, entity string, scope uint32) {
 		h[i] = load(entity[:n])
 		entity = entity[n:]
 	}
-	h.setWho(uint64(scope)<<scopeAt | shape<<lengthAt | taken | home)
+	h[wordWho] = int64(uint64(scope)<<scopeAt | uint64(shape)<<lengthAt | home)
 }
 
-// isEntity compares a record's entity.
+// isEntity compares a record's entity, word by word.
 func (t *table) isEntity(h *head, entity string) bool {
-	if h.shape() != int(shapeOf(entity)) {
-		return false
-	}
-	if len(entity) <= short {
-		return h.isShort(entity)
-	}
-	at, n := h.tail()
-	return h[wordText] == load8(entity) && h[wordText+1] == load8(entity[8:]) && string(t.tails[at:at+n]) == entity[longCut:]
-}
-
-// isShort compares an entity of the same length that is not long, word by
-// word.
-func (h *head) isShort(entity string) bool {
 	if len(entity) == short { // a common case, and a fast one
-		return h[wordText] == load8(entity) && h[wordText+1] == load8(entity[8:]) && h[wordText+2] == load8(entity[16:])
+		return h.shape() == short && h[wordText] == load8(entity) &&
+			h[wordText+1] == load8(entity[8:]) && h[wordText+2] == load8(entity[16:])
+	}
+	if len(entity) > short {
+		if h.shape() != isLong || h[wordText] != load8(entity) || h[wordText+1] != load8(entity[8:]) {
+			return false
+		}
+		at, n := h.tail()
+		return string(t.tails[at:at+n]) == entity[longCut:]
+	}
+	if h.shape() != len(entity) {
+		return false
 	}
 	at := wordText
 	for ; len(entity) >= 8; at, entity = at+1, entity[8:] {
@@ -174,8 +146,7 @@ type ext struct {
 	size int64
 }
 
-// read is the state of a record's bucket for the arithmetic. It shares the
-// Ext. The caller has the record, as has that of write.
+// read is the state of a record's bucket for the arithmetic. It shares the Ext.
 func (t *table) read(offset, index int) bucket.State {
 	w := t.state(offset, index)
 	st := bucket.State{Used: w[wordUsed], Rem: w[wordRem], Time: w[wordTime], Consumed: w[wordConsumed]}

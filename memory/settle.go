@@ -141,7 +141,7 @@ func (s *Store) reenter(taken []sluice.Demand, now int64) ([]sluice.Demand, []pl
 	s.lock(places)
 	for i := range places {
 		p, dm := &places[i], &demands[i]
-		s.open(places, i, &dm.Key, now)
+		s.open(p, &dm.Key, i, len(places), now)
 		switch {
 		case p.offset == 0:
 		case !p.gone():
@@ -219,15 +219,16 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	}
 	now := s.clock.now()
 	for i := range keys {
-		var places [1]place
-		p := &places[0]
+		var p place
 		p.name(s, &keys[i])
-		s.lock(places[:])
-		if s.open(places[:], 0, &keys[i], now); p.offset > 0 {
+		sh := &s.shards[p.shard]
+		sh.mu.Lock()
+		if s.open(&p, &keys[i], 0, 1, now); p.offset > 0 {
 			p.spec.Reset(&p.state, p.view)
 			p.changed = true
+			s.write(&p)
 		}
-		s.exit(places[:])
+		sh.mu.Unlock()
 	}
 	return nil
 }

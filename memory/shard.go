@@ -11,10 +11,8 @@ const (
 	shardCount = 1 << shardBits
 )
 
-// shard is a part of the buckets: all of a subject, which is a key without its
-// limit. Its lock is for finding, adding and removing records. What is in a
-// record has a lock of its own, which is taken second, and which alone is
-// enough for a take that finds its record at once.
+// shard is a part of the buckets with a lock of its own: all of a subject,
+// which is a key without its limit.
 type shard struct {
 	mu sync.Mutex
 

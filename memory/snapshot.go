@@ -156,8 +156,6 @@ func (s *Store) copyShard(sh *shard) []savedRecord {
 // of them are full.
 func (s *Store) copyRecord(records []savedRecord, t *table, at int, now int64) []savedRecord {
 	h := t.head(at)
-	h.lock()
-	defer h.unlock()
 	sc := s.scopes.get(h.scope())
 	entity, idle := t.entity(h), true
 	before := len(records)

@@ -21,11 +21,8 @@ func (s *Store) sweep(t *table, n int, now int64) {
 			at = t.next(0)
 		}
 		t.cursor = at
-		h := t.head(at)
-		h.lock()
-		sc := s.scopes.get(h.scope())
+		sc := s.scopes.get(t.head(at).scope())
 		if !s.over(t, at, sc, now) {
-			h.unlock()
 			continue
 		}
 		size := t.remove(at)

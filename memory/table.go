@@ -3,7 +3,6 @@ package memory
 import (
 	"encoding/binary"
 	"math/bits"
-	"sync/atomic"
 
 	"github.com/sluice-go/sluice"
 )
@@ -15,11 +14,10 @@ type table struct {
 	// and seven bits of the hash, so that most other records are passed over
 	// without looking at them. The first few stand again behind the last, so
 	// that eight can be read from anywhere.
-	tags []byte
-	layout
+	tags  []byte
+	words []int64
+	slots uint32
 	class uint8 // a slot has 8<<class words
-
-	shown atomic.Pointer[layout] // the same, for those without the shard's lock
 
 	live int // records
 	dead int // removed ones, whose slots are passed over
@@ -32,13 +30,7 @@ type table struct {
 
 	cursor int // where the next few records are checked for being full
 
-	_ [16]byte // so that what look-ups need of a table is in one line of the cache
-}
-
-// layout is where the records of a table are.
-type layout struct {
-	words []int64
-	slots uint32
+	_ [32]byte // so that what look-ups need of a table is in one line of the cache
 }
 
 const (
@@ -72,7 +64,7 @@ func (t *table) state(offset, index int) *state {
 }
 
 // homeOf is the first slot where a record may be. The others follow it.
-func (l *layout) homeOf(home uint64) int { return int(home * uint64(l.slots) >> homeBits) }
+func (t *table) homeOf(home uint64) int { return int(home * uint64(t.slots) >> homeBits) }
 
 func (t *table) wrap(slot int) int {
 	if slot >= int(t.slots) {
@@ -143,8 +135,7 @@ func (t *table) fits(entity string) bool {
 }
 
 // insert adds a record and answers its offset. The caller has made sure that
-// it is not there, counts a use of the scope, and has the record. Others may
-// move, so it must not have those.
+// it is not there, and counts a use of the scope. Other records may move.
 func (t *table) insert(address uint64, entity string, scope uint32) int {
 	if (t.live+t.dead+1)*8 > int(t.slots)*7 {
 		t.rebuild(t.live + 1)
@@ -182,8 +173,7 @@ func (t *table) slot(offset int) []int64 {
 	return t.words[(offset-1)<<(3+t.class) : offset<<(3+t.class)]
 }
 
-// remove deletes the record at offset, which the caller has, answering the
-// bytes it took up.
+// remove deletes the record at offset, answering the bytes it took up.
 // Offsets of others stay valid until the table is rebuilt.
 func (t *table) remove(offset int) (size int64) {
 	h := t.head(offset)
@@ -196,8 +186,7 @@ func (t *table) remove(offset int) (size int64) {
 		t.tailWaste += n
 	}
 	t.tag(offset-1, dead)
-	clear(t.slot(offset)[wordText:])
-	h.setWho(0)
+	clear(t.slot(offset))
 	t.live--
 	t.dead++
 	return size
@@ -211,10 +200,9 @@ func (t *table) compact() {
 }
 
 // rebuild moves all records into a table that n fill to seven ninths, which
-// leaves an eighth of growth until the next one. In the old table they stay
-// taken for ever, so that whoever still looks there does not get them.
+// leaves an eighth of growth until the next one.
 func (t *table) rebuild(n int) {
-	old := table{tags: t.tags, layout: t.layout, class: t.class, cursor: t.cursor, tails: t.tails, tailWaste: t.tailWaste}
+	old := *t
 	size := 8 << t.class
 	// The allocator rounds up: append tells what it really gave.
 	t.words = append([]int64(nil), make([]int64, max(leastSlots, n*9/7)*size)...)
@@ -226,18 +214,14 @@ func (t *table) rebuild(n int) {
 	t.tails, t.tailWaste = make([]byte, 0, len(old.tails)-old.tailWaste), 0
 	for offset := old.next(0); offset > 0; offset = old.next(offset) {
 		h := old.head(offset)
-		h.lock()
 		at := t.free(h.home()<<tagBits|uint64(old.tags[offset-1])&tagMask) + 1
 		copy(t.slot(at), old.slot(offset))
-		t.head(at).unlock()
 		if h.shape() == isLong {
 			from, n := h.tail()
 			t.head(at)[wordText+2] = int64(len(t.tails)<<16 | n)
 			t.tails = append(t.tails, old.tails[from:from+n]...)
 		}
 	}
-	shown := t.layout
-	t.shown.Store(&shown)
 }
 
 // next is the offset of the record after the one at offset, or the first one

@@ -180,7 +180,6 @@ type place struct {
 	view    bucket.View
 	ask     int64 // what is asked of the bucket
 
-	has     bool // the record, for itself and for others of the take
 	changed bool
 	adopted bool // the limit is another than the record's; a scope is reserved
 
@@ -235,7 +234,7 @@ func (s *Store) enter(places []place, demands []sluice.Demand, now int64) error 
 func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, error) {
 	for i := range places {
 		p, dm := &places[i], &demands[i]
-		if !s.open(places, i, &dm.Key, now) {
+		if !s.open(p, &dm.Key, i, len(places), now) {
 			return i, nil
 		}
 		if p.offset > 0 && p.spec.Limit != dm.Limit {
@@ -253,22 +252,17 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 	return -1, s.group(places, demands, now)
 }
 
-// open finds the bucket of place number i under the limit it has, or reports
-// false if it is new and there is no room for it.
-func (s *Store) open(places []place, i int, k *sluice.Key, now int64) bool {
-	p := &places[i]
+// open finds a place's bucket under the limit it has, or reports false if it
+// is new and there is no room for it. The demand is number i of n.
+func (s *Store) open(p *place, k *sluice.Key, i, n int, now int64) bool {
 	sh := &s.shards[p.shard]
-	p.spot = s.find(sh, p.subject, k, p.entity, len(places), i)
+	p.spot = s.find(sh, p.subject, k, p.entity, n, i)
 	if p.offset == 0 {
 		p.state = bucket.State{}
 		return len(p.entity) > sluice.MaxKeyPart || !s.full() && sh.fits(p.entity)
 	}
 	t := &sh.tables[p.class]
-	h := t.head(p.offset)
-	if p.has = !slices.ContainsFunc(places[:i], p.shares); p.has {
-		h.lock()
-	}
-	p.spec = s.scopes.get(h.scope()).limits[p.index].spec
+	p.spec = s.scopes.get(t.head(p.offset).scope()).limits[p.index].spec
 	p.state = t.read(p.offset, p.index)
 	p.view = p.spec.View(&p.state, now)
 	if p.view.Now > now && p.view.Idle() && !p.state.Recalled(p.view) {
@@ -277,11 +271,6 @@ func (s *Store) open(places []place, i int, k *sluice.Key, now int64) bool {
 		p.view = p.spec.View(&p.state, now)
 	}
 	return true
-}
-
-// shares reports whether another place's bucket is in the same record.
-func (p *place) shares(q place) bool {
-	return p.shard == q.shard && p.class == q.class && p.offset == q.offset
 }
 
 // adopt puts a place whose bucket exists under the demand's limit.
@@ -360,12 +349,6 @@ func (s *Store) exit(places []place) {
 	for i := range places {
 		s.write(&places[i])
 	}
-	for i := range places {
-		if p := &places[i]; p.has {
-			s.shards[p.shard].tables[p.class].head(p.offset).unlock()
-			p.has = false
-		}
-	}
 	for i := range places { // not before: it may move records
 		if n := places[i].together; n > 0 {
 			s.insert(places[i : i+n])
@@ -418,7 +401,6 @@ func (s *Store) insert(places []place) {
 	for i := range places {
 		size += t.write(at, i, &places[i].state)
 	}
-	t.head(at).unlock()
 	s.buckets.Add(int64(len(places)))
 	s.bytes.Add(size)
 	s.sweep(t, 2, p.view.Now)
