@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,4 +132,85 @@ func TestManyLimitsOfOneSubject(t *testing.T) {
 	if groups, alone := s.groups(sh, s.hashSubject(&k), &k, ""), sh.tables[0].live; groups != maxGroups || alone != 2*(most-maxGroups) {
 		t.Errorf("%d records with several buckets and %d with one, want %d and %d", groups, alone, maxGroups, 2*(most-maxGroups))
 	}
+}
+
+// TestShortAndLongWayAtOnce has callers on the short way beside others that add
+// records and so move them, that list, save, sweep and change limits. Nothing
+// of what was taken may be lost.
+func TestShortAndLongWayAtOnce(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := reopen(t, Config{Clock: func() time.Time { return now }, Snapshot: filepath.Join(t.TempDir(), "snapshot")})
+	l := sluice.New(s)
+	day := sluice.Per(1_000_000_000, 24*time.Hour)
+	const callers, rounds = 8, 4000
+	var counts [callers]map[sluice.Key]sluice.Tokens
+	var wg sync.WaitGroup
+	for c := range callers {
+		counts[c] = map[sluice.Key]sluice.Tokens{}
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(c), 3))
+			entities := []string{"a", "b", "exactly-24-bytes-long-xx", "longer than what has room in a record"}
+			for i := range rounds {
+				entity := entities[r.IntN(len(entities))]
+				if r.IntN(4) == 0 {
+					entity = fmt.Sprint("new", i/20) // for others, too
+				}
+				names := []string{"rps", "rpm", "rpd"}[:1+2*r.IntN(2)]
+				if len(names) == 1 {
+					names = []string{"alone"}
+				}
+				var demands []sluice.Demand
+				for _, name := range names {
+					demands = append(demands, sluice.Demand{Key: sluice.Key{Entity: entity, Limit: name}, Limit: day, Cost: sluice.Tokens(1 + r.IntN(9))})
+				}
+				switch r.IntN(20) {
+				case 0: // other numbers, which the next one changes back
+					demands[0].Limit.Burst = sluice.MaxTokens / 2
+				case 1: // several records
+					demands = append(demands, sluice.Demand{Key: sluice.Key{Entity: entity + "'", Limit: "alone"}, Limit: day, Cost: 1})
+				case 2: // the long way
+					demands[0].CountRefused = true
+				}
+				switch i % 500 {
+				case 100:
+					if err := s.Save(); err != nil {
+						t.Error(err)
+					}
+				case 200:
+					if _, err := s.List(context.Background(), sluice.Query{}); err != nil {
+						t.Error(err)
+					}
+				case 300:
+					for n := range s.shards {
+						s.makeRoom(uint32(n), now.UnixMicro())
+					}
+				}
+				if i%5 == 0 {
+					k := sluice.Key{Entity: entity}
+					sh := &s.shards[shardOf(s.hashSubject(&k))]
+					sh.mu.Lock()
+					for n := range sh.tables {
+						sh.tables[n].rebuild(sh.tables[n].live)
+					}
+					sh.mu.Unlock()
+				}
+				d, err := l.Take(context.Background(), demands...)
+				if err != nil || !d.Allowed {
+					t.Errorf("%v, %+v", err, d)
+					return
+				}
+				for _, dm := range demands {
+					counts[c][dm.Key] += dm.Cost
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all := map[sluice.Key]sluice.Tokens{}
+	for _, some := range counts {
+		for k, n := range some {
+			all[k] += n
+		}
+	}
+	checkConsumed(t, s, all)
 }
