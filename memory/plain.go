@@ -79,7 +79,7 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 }
 
 func sameSubject(a, b *sluice.Key) bool {
-	return a.Entity == b.Entity && a.Resource == b.Resource && a.Namespace == b.Namespace
+	return a.Entity == b.Entity && same(a.Resource, b.Resource) && same(a.Namespace, b.Namespace)
 }
 
 // sameRate compares the limit of a bucket with one that says it is a token

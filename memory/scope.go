@@ -32,7 +32,7 @@ func (sc *scope) index(k *sluice.Key, guess int) int {
 	if !sc.covers(k) {
 		return -1
 	}
-	if guess < len(sc.limits) && sc.limits[guess].name == k.Limit {
+	if guess < len(sc.limits) && same(sc.limits[guess].name, k.Limit) {
 		return guess
 	}
 	for i := range sc.limits {
@@ -44,8 +44,11 @@ func (sc *scope) index(k *sluice.Key, guess int) int {
 }
 
 func (sc *scope) covers(k *sluice.Key) bool {
-	return sc.resource == k.Resource && sc.namespace == k.Namespace
+	return same(sc.resource, k.Resource) && same(sc.namespace, k.Namespace)
 }
+
+// same compares without a call for what is often empty.
+func same(a, b string) bool { return len(a) == len(b) && (len(a) == 0 || a == b) }
 
 func (sc *scope) key(entity string, limit int) sluice.Key {
 	return sluice.Key{Namespace: sc.namespace, Entity: entity, Resource: sc.resource, Limit: sc.limits[limit].name}

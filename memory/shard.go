@@ -39,23 +39,28 @@ type spot struct {
 
 // find looks for a bucket, first where a take of n limits of the subject would
 // have put it, as number guess of them.
-func (s *Store) find(sh *shard, subject uint64, k *sluice.Key, entity string, n, guess int) (at spot) {
+func (s *Store) find(sh *shard, subject uint64, k *sluice.Key, entity string, n, guess int) spot {
 	first := classFor(min(n, maxGroup))
-	for i := range uint8(classes) {
-		at.class = (first + i) % classes
-		t := &sh.tables[at.class]
-		if t.slots == 0 {
-			continue
-		}
-		where := address(subject)
-		if at.class == 0 {
-			where = s.addressOfLimit(subject, k.Limit)
-		}
-		if at.offset, at.index = t.find(&s.scopes, where, k, entity, guess); at.offset > 0 {
-			return at
+	if at := s.findIn(sh, first, subject, k, entity, guess); at.offset > 0 {
+		return at
+	}
+	for class := range uint8(classes) {
+		if class != first && sh.tables[class].live > 0 {
+			if at := s.findIn(sh, class, subject, k, entity, guess); at.offset > 0 {
+				return at
+			}
 		}
 	}
-	return at
+	return spot{}
+}
+
+func (s *Store) findIn(sh *shard, class uint8, subject uint64, k *sluice.Key, entity string, guess int) spot {
+	where := address(subject)
+	if class == 0 {
+		where = s.addressOfLimit(subject, k.Limit)
+	}
+	offset, index := sh.tables[class].find(&s.scopes, where, k, entity, guess)
+	return spot{class, offset, index}
 }
 
 // groups counts the records with several buckets that a subject has.

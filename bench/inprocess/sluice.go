@@ -35,8 +35,19 @@ func withSluice(buckets int, demands ...sluice.Demand) (*instance, error) {
 	ctx := context.Background()
 	return &instance{
 		caller: func() contest.Take {
-			t := &sluice.Take{Demands: append([]sluice.Demand(nil), demands...)}
-			d := &sluice.Decision{}
+			// What one caller writes must not lie beside what another does: in a
+			// program, each would have made its own.
+			mine := &struct {
+				_    [128]byte
+				take sluice.Take
+				got  sluice.Decision
+				all  [3]sluice.Demand
+				res  [3]sluice.Result
+				_    [128]byte
+			}{}
+			t, d := &mine.take, &mine.got
+			t.Demands = mine.all[:copy(mine.all[:], demands)]
+			d.Results = mine.res[:0]
 			return func(key string) (bool, error) {
 				for i := range t.Demands {
 					t.Demands[i].Key.Entity = key
