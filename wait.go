@@ -46,7 +46,8 @@ const maxReserve = 24 * time.Hour
 //
 // An error says why it gave up: a *[RefusedError] if it would have to wait
 // past ctx's deadline, or for ever, or ctx's own error. Then nothing is
-// consumed.
+// consumed; only if ctx ends in the middle of asking the store, or that fails,
+// may it have been, and the error is [ErrUnknown].
 func (l *Limiter) Wait(ctx context.Context, t Take) (Decision, error) {
 	return l.wait(ctx, &t)
 }

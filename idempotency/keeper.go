@@ -208,6 +208,9 @@ func (k *Keeper) countLost(tenant string, err error) {
 
 func (k *Keeper) noteRegularly() {
 	k.every(noteEvery, func(ctx context.Context) {
+		// What has begun is ended, also when the keeper is closed: it waits.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+		defer cancel()
 		if err := k.note(ctx); err != nil {
 			k.log.Warn("idempotency: figures could not be noted", "error", err)
 		}
