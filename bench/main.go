@@ -3,7 +3,8 @@
 //
 //	go run . [flags] [suite...]
 //
-// Suites: memory, capacity, redis, postgres, saturate, leasing, slots, http. All of them run if none is named.
+// Suites: memory, capacity, redis, postgres, saturate, leasing, slots, http,
+// envoy. All of them run if none is named.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-go/sluice/bench/envoy"
 	"github.com/sluice-go/sluice/bench/inprocess"
 	"github.com/sluice-go/sluice/bench/leasing"
 	"github.com/sluice-go/sluice/bench/onhttp"
@@ -46,6 +48,7 @@ var suites = []suite{
 	newSuite("leasing", leasing.Full, leasing.Quick, leasing.Run),
 	newSuite("slots", slots.Full, slots.Quick, slots.Run),
 	newSuite("http", onhttp.Full, onhttp.Quick, onhttp.Run),
+	newSuite("envoy", envoy.Full, envoy.Quick, envoy.Run),
 }
 
 func main() {
@@ -54,6 +57,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == leasing.WorkerCommand {
 		exit(leasing.Worker(os.Args[1:], os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == envoy.WorkerCommand {
+		exit(envoy.Worker(os.Args[1:]))
 	}
 	quick := flag.Bool("quick", false, "run everything for a moment, to see that it works; the figures mean nothing")
 	page := flag.String("page", "", "the benchmarks page to update")

@@ -58,7 +58,7 @@ func (d *Differ) live(ctx context.Context, program, root, redis string) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, theirs.Close()) }()
-	ours, err := StartOurs(root, redis, "")
+	ours, err := StartOurs(root, redis)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ type Options struct {
 	Callers  int
 	Users    int
 	Duration time.Duration // of each server in each round
-	Profiles string        // a folder for CPU profiles of our servers, or ""
 	Log      io.Writer
 }
 
@@ -74,11 +73,11 @@ func Run(o Options) (suite *report.Suite, err error) {
 	if err != nil {
 		return nil, err
 	}
-	start := map[string]func(round int) (*Server, error){
-		peerSide:   func(int) (*Server, error) { return StartPeer(program, exact, server.Address) },
-		exactSide:  func(n int) (*Server, error) { return StartOurs(exact, server.Address, o.profile("exact", n)) },
-		leasedSide: func(n int) (*Server, error) { return StartOurs(leased, server.Address, o.profile("leased", n)) },
-		emptySide:  func(int) (*Server, error) { return StartOurs("", server.Address, "") },
+	start := map[string]func() (*Server, error){
+		peerSide:   func() (*Server, error) { return StartPeer(program, exact, server.Address) },
+		exactSide:  func() (*Server, error) { return StartOurs(exact, server.Address) },
+		leasedSide: func() (*Server, error) { return StartOurs(leased, server.Address) },
+		emptySide:  func() (*Server, error) { return StartOurs("", server.Address) },
 	}
 	figures := map[string][]Figures{}
 	for round := range o.Rounds {
@@ -87,7 +86,7 @@ func Run(o Options) (suite *report.Suite, err error) {
 			slices.Reverse(order)
 		}
 		for _, side := range order {
-			f, err := o.turn(pid, func() (*Server, error) { return start[side](round) })
+			f, err := o.turn(pid, start[side])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", side, err)
 			}
@@ -98,13 +97,6 @@ func Run(o Options) (suite *report.Suite, err error) {
 		}
 	}
 	return o.report(figures), nil
-}
-
-func (o *Options) profile(name string, round int) string {
-	if o.Profiles == "" || round > 0 {
-		return ""
-	}
-	return filepath.Join(o.Profiles, name+".pprof")
 }
 
 // turn measures one server, after a moment in which it warms up.

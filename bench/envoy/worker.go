@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime/pprof"
 	"syscall"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -35,7 +34,6 @@ func Worker(args []string) (err error) {
 	root := flags.String("root", "", "folder above that of the files; none for a server that always says OK")
 	address := flags.String("redis", "", "host and port")
 	listen := flags.String("listen", "", "")
-	profile := flags.String("profile", "", "file for a CPU profile")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -70,19 +68,6 @@ func Worker(args []string) (err error) {
 		defer func() { err = errors.Join(err, service.Close()) }()
 		service.Register(server)
 	}
-	if *profile != "" {
-		f, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		defer func() {
-			pprof.StopCPUProfile()
-			err = errors.Join(err, f.Close())
-		}()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-	}
 	context.AfterFunc(ctx, server.GracefulStop)
 	return server.Serve(listener)
 }
@@ -98,7 +83,7 @@ func (yes) ShouldRateLimit(context.Context, *pb.RateLimitRequest) (*pb.RateLimit
 
 // StartOurs starts a worker: on the files in root/config, or, without a root,
 // one that always says OK.
-func StartOurs(root, redis, profile string) (*Server, error) {
+func StartOurs(root, redis string) (*Server, error) {
 	ports, err := freePorts(1)
 	if err != nil {
 		return nil, err
@@ -108,7 +93,7 @@ func StartOurs(root, redis, profile string) (*Server, error) {
 		return nil, err
 	}
 	address := "127.0.0.1:" + ports[0]
-	cmd := exec.Command(self, WorkerCommand, "-root", root, "-redis", redis, "-listen", address, "-profile", profile)
+	cmd := exec.Command(self, WorkerCommand, "-root", root, "-redis", redis, "-listen", address)
 	s, err := start(cmd, address, "", "ratelimit")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", WorkerCommand, err)
