@@ -31,19 +31,15 @@ func (s *Store) hashSubject(k *sluice.Key) uint64 {
 	return h
 }
 
-// address is where a record of this hash belongs, in its shard.
-func address(hash uint64) uint64 {
+// address is where a record belongs in the table of a class of its shard. A
+// record of one limit has that limit in its hash, too, since callers may choose
+// the names of limits as well as the rest.
+func (s *Store) address(class uint8, subject uint64, k *sluice.Key) uint64 {
 	const bits = homeBits + tagBits
-	return hash >> (64 - shardBits - bits) & (1<<bits - 1)
-}
-
-// addressOfLimit is where a record of only this limit belongs. The limit is
-// hashed as well as the rest, since callers may choose the names of limits, too.
-func (s *Store) addressOfLimit(subject uint64, limit string) uint64 {
-	if limit == "" {
-		return address(subject)
+	if class == 0 && k.Limit != "" {
+		subject = mix(subject, maphash.String(s.seed, k.Limit), 3)
 	}
-	return address(mix(subject, maphash.String(s.seed, limit), 3))
+	return subject >> (64 - shardBits - bits) & (1<<bits - 1)
 }
 
 // mix makes one hash of two. Both are seeded, so nobody outside can choose

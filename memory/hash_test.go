@@ -26,7 +26,7 @@ func TestNobodyChoosesWhereKeysMeet(t *testing.T) {
 		var count [places]int
 		for i := range keys {
 			k := key(i)
-			count[s.addressOfLimit(s.hashSubject(&k), k.Limit)%places]++
+			count[s.address(0, s.hashSubject(&k), &k)%places]++
 		}
 		// 16 a place on average; 60 is eleven standard deviations away.
 		for place, n := range count {

@@ -39,34 +39,23 @@ type spot struct {
 
 // find looks for a bucket, first where a take of n limits of the subject would
 // have put it, as number guess of them.
-func (s *Store) find(sh *shard, subject uint64, k *sluice.Key, entity string, n, guess int) spot {
+func (s *Store) find(sh *shard, subject uint64, k *sluice.Key, entity string, n, guess int) (at spot) {
 	first := classFor(min(n, maxGroup))
-	if at := s.findIn(sh, first, subject, k, entity, guess); at.offset > 0 {
-		return at
-	}
-	for class := range uint8(classes) {
+	at.class = first
+	at.offset, at.index = sh.tables[first].find(&s.scopes, s.address(first, subject, k), k, entity, guess)
+	for class := uint8(0); at.offset == 0 && class < classes; class++ {
 		if class != first && sh.tables[class].live > 0 {
-			if at := s.findIn(sh, class, subject, k, entity, guess); at.offset > 0 {
-				return at
-			}
+			at.class = class
+			at.offset, at.index = sh.tables[class].find(&s.scopes, s.address(class, subject, k), k, entity, guess)
 		}
 	}
-	return spot{}
-}
-
-func (s *Store) findIn(sh *shard, class uint8, subject uint64, k *sluice.Key, entity string, guess int) spot {
-	where := address(subject)
-	if class == 0 {
-		where = s.addressOfLimit(subject, k.Limit)
-	}
-	offset, index := sh.tables[class].find(&s.scopes, where, k, entity, guess)
-	return spot{class, offset, index}
+	return at
 }
 
 // groups counts the records with several buckets that a subject has.
 func (s *Store) groups(sh *shard, subject uint64, k *sluice.Key, entity string) (n int) {
 	for class := 1; class < classes; class++ {
-		n += sh.tables[class].count(&s.scopes, address(subject), k, entity)
+		n += sh.tables[class].count(&s.scopes, s.address(uint8(class), subject, k), k, entity)
 	}
 	return n
 }

@@ -160,10 +160,12 @@ func (s *Store) Stats() Stats {
 	}
 }
 
+var errClosed = fmt.Errorf("memory store: %w", sluice.ErrClosed)
+
 // ready says whether the store can be used at all.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
-		return fmt.Errorf("memory store: %w", sluice.ErrClosed)
+		return errClosed
 	}
 	return ctx.Err()
 }

@@ -391,12 +391,9 @@ func (s *Store) insert(places []place) {
 		return
 	}
 	sh := &s.shards[p.shard]
-	where := address(p.subject)
-	if len(places) == 1 {
-		where = s.addressOfLimit(p.subject, p.scope.limits[0].name)
-	}
 	t := &sh.tables[classFor(len(places))]
-	at := t.insert(where, p.entity, p.scope.id) // with the use of the scope
+	k := p.scope.key(p.entity, 0)
+	at := t.insert(s.address(t.class, p.subject, &k), p.entity, p.scope.id) // with the use of the scope
 	size := recordSize(t.class, len(p.entity))
 	for i := range places {
 		size += t.write(at, i, &places[i].state)
