@@ -81,13 +81,16 @@ func (t *table) find(ss *scopes, address uint64, k *sluice.Key, entity string, g
 		return 0, 0
 	}
 	slot := t.homeOf(address >> tagBits)
-	// Most records are at home, and are found there without their tag.
-	if h := t.head(slot + 1); t.isEntity(h, entity) {
-		if index = ss.get(h.scope()).index(k, guess); index >= 0 {
-			return slot + 1, index
+	tags := lows * (alive | address&tagMask)
+	// Most records are at home. The processor expects that, too, and reads the
+	// record while it waits for the tag.
+	if t.tags[slot] == byte(tags) {
+		if h := t.head(slot + 1); t.isEntity(h, entity) {
+			if index = ss.get(h.scope()).index(k, guess); index >= 0 {
+				return slot + 1, index
+			}
 		}
 	}
-	tags := lows * (alive | address&tagMask)
 	for ; ; slot = t.wrap(slot + window) {
 		word := binary.LittleEndian.Uint64(t.tags[slot:])
 		differ := word ^ tags
