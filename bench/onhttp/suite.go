@@ -27,7 +27,7 @@ type Options struct {
 
 // Full is what the benchmarks page is made of.
 func Full(log io.Writer) Options {
-	return Options{Rounds: 9, Slot: 2 * time.Second, Connections: 64, Log: log}
+	return Options{Rounds: 25, Slot: time.Second, Connections: 64, Log: log}
 }
 
 // Quick runs everything once, for so short that the figures mean nothing.
