@@ -6,7 +6,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 # How long each fuzz target runs.
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 
 # How often soak runs the tests, how long it fuzzes each target, and for how
 # long it lets Redis be away, which it draws in bin/outage.svg.
@@ -42,7 +42,7 @@ race: ## Run the tests under the race detector
 	@go test -race -timeout 10m ./...
 
 .PHONY: fuzz
-fuzz: ## Fuzz every target for FUZZTIME each (5s)
+fuzz: ## Fuzz every target for FUZZTIME each (3s)
 	$(say) "fuzzing, $(FUZZTIME) each"
 	@scripts/fuzz $(FUZZTIME)
 
