@@ -2,7 +2,6 @@ package httplimit_test
 
 import (
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,22 +11,12 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/policy"
-	"github.com/sluice-go/sluice/sqlite"
 )
 
 // stored is a gate on a catalog in a file, with the sample policy declared.
 func stored(t *testing.T) (url string, edit *catalog.Editor) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	c, err := catalog.Open(t.Context(), catalog.Config{Store: db.Catalog(), Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
+	c := catalogOf(t)
 	p := parse(t, sample)
 	edit = c.Edit(p.Namespace, catalog.By{Actor: "test"})
 	if err := edit.CreateNamespace(t.Context(), ""); err != nil {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +11,7 @@ import (
 
 // attempt runs one statement within a time. It runs it again only as long as
 // it is certain that it has not happened. That no row was found is an answer.
-func attempt(ctx context.Context, pool *pgxpool.Pool, within time.Duration, closed *atomic.Bool, run func(context.Context, *pgx.Conn) error) error {
+func attempt(ctx context.Context, pool *pgxpool.Pool, within time.Duration, closed func() bool, run func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var err error
@@ -20,7 +19,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, within time.Duration, clos
 		if n > 0 && !pause(ctx, n) {
 			break
 		}
-		if closed.Load() {
+		if closed() {
 			return errClosed
 		}
 		var conn *pgxpool.Conn

@@ -80,7 +80,7 @@ func (c *Catalog) MaxBatch() int { return maxBatch }
 // call runs one statement; see attempt.
 func (c *Catalog) call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
 	var last error // of the database itself
-	err := attempt(ctx, c.pool, c.config.Timeout, &c.closed, func(ctx context.Context, conn *pgx.Conn) error {
+	err := attempt(ctx, c.pool, c.config.Timeout, c.closed.Load, func(ctx context.Context, conn *pgx.Conn) error {
 		last = run(ctx, conn)
 		return last
 	})

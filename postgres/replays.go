@@ -89,7 +89,7 @@ func replayQualified(with, columns string) string {
 }
 
 func (r *Replays) call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
-	return attempt(ctx, r.pool, r.config.Timeout, &r.closed, run)
+	return attempt(ctx, r.pool, r.config.Timeout, r.closed.Load, run)
 }
 
 func (r *Replays) given() *int64 {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,55 +66,31 @@ func (s *Slots) Now(ctx context.Context) (now time.Time, err error) {
 	if s.config.Clock != nil {
 		return s.config.Clock(), nil
 	}
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
 	})
 	return now, err
 }
 
-// run runs f on a connection. It runs it again if certainly nothing has
-// happened. An error whose outcome is unknown says so; everything here may be
+// run runs f on a connection, as [attempt] does. Errors that the contract knows
+// are answers; one whose outcome is unknown says so, and everything here may be
 // asked again without harm.
-func (s *Slots) run(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
-	var err error
-	for attempt := range attempts {
-		if attempt > 0 && !pause(ctx, attempt) {
-			break
+func (s *Slots) run(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	var answer error
+	closed := func() bool { return s.stop.Err() != nil }
+	err := attempt(ctx, s.pool, s.config.Timeout, closed, func(ctx context.Context, conn *pgx.Conn) error {
+		err := f(ctx, conn)
+		if answer = nil; isSlotAnswer(err) {
+			answer, err = err, nil
 		}
-		var conn *pgxpool.Conn
-		if conn, err = s.pool.Acquire(ctx); err != nil {
-			if s.stop.Err() != nil {
-				return errClosed
-			}
-			continue // nothing was sent
-		}
-		err = f(ctx, conn)
-		if isSlotAnswer(err) {
-			conn.Release()
-			return err
-		}
-		verdict := judge(err)
-		if verdict == elsewhere {
-			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
-		}
-		conn.Release()
-		switch verdict {
-		case done:
-			return nil
-		case undone:
-			return errUnavailable(err)
-		case unknown:
-			return errUnknown(err)
-		}
-	}
-	return errUnavailable(err)
+		return err
+	})
+	return cmp.Or(err, answer)
 }
 
 // change runs f in a transaction.
 func (s *Slots) change(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
-	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return f(ctx, tx) })
 	})
 }
@@ -130,7 +107,7 @@ func isSlotAnswer(err error) bool {
 
 // Flush tells everyone who watches to forget cached plans.
 func (s *Slots) Flush(ctx context.Context) error {
-	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", s.channel())
 		return err
 	})

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -27,7 +26,7 @@ func (s *Slots) Prepare(ctx context.Context, stretches []schedule.Stretch) error
 			starts, sizes, caps, opens = append(starts, w.Start), append(sizes, w.Size), append(caps, int32(w.Max)), append(opens, formatOpen(w.Open))
 		}
 	}
-	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var fresh bool
 		err := conn.QueryRow(ctx, s.sql.prepare, s.patience, stretches[0].Plan, stretches[0].Version, froms, tos, starts, sizes, caps, opens).Scan(&fresh)
 		if err == nil && !fresh {
@@ -68,7 +67,7 @@ func parseOpen(text *string) ([]int64, error) {
 
 // Assign finds a slot for one event.
 func (s *Slots) Assign(ctx context.Context, q *schedule.Search) (found schedule.Found, err error) {
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		for {
 			found, err = s.assignOnce(ctx, conn, q)
 			if err != nil || found.Status != schedule.Existed {
@@ -88,7 +87,7 @@ func (s *Slots) Assign(ctx context.Context, q *schedule.Search) (found schedule.
 	return found, err
 }
 
-func (s *Slots) assignOnce(ctx context.Context, conn *pgxpool.Conn, q *schedule.Search) (schedule.Found, error) {
+func (s *Slots) assignOnce(ctx context.Context, conn *pgx.Conn, q *schedule.Search) (schedule.Found, error) {
 	return scanFound(conn.QueryRow(ctx, s.sql.assign, s.patience, q.Namespace, q.Event, q.Plan, q.Version, q.From, q.Until,
 		q.Earliest, q.Jitter, q.Requested, q.Now, slotPayload(q.Payload)), q)
 }
@@ -144,7 +143,7 @@ func (s *Slots) assignFew(ctx context.Context, searches []schedule.Search) ([]sc
 	}
 	first := &searches[0]
 	found := make([]schedule.Found, n)
-	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err := s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, s.sql.assignFew, s.patience, first.Namespace, events, first.Plan, first.Version,
 			froms, untils, earliest, jitters, requested, first.Now, payloads)
 		if err != nil {

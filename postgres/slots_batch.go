@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -63,7 +62,7 @@ func (s *Slots) AssignBatch(ctx context.Context, searches []schedule.Search) ([]
 		events[i] = searches[i].Event
 	}
 	var old map[string]schedule.Slot
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		old, err = s.existing(ctx, conn, searches[0].Namespace, events)
 		return err
 	})

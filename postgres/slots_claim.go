@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -39,7 +38,7 @@ func (s *Slots) ClaimEvent(ctx context.Context, namespace, event, worker string,
 
 // NextDue is when the next slot of the plan is due.
 func (s *Slots) NextDue(ctx context.Context, namespace, plan string) (next time.Time, err error) {
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var due *int64
 		if err := conn.QueryRow(ctx, s.sql.nextDue, namespace, plan, int64(math.MaxInt64)).Scan(&due); err != nil {
 			return err
@@ -56,7 +55,7 @@ func (s *Slots) Renew(ctx context.Context, namespace string, claims []schedule.C
 	for i, c := range claims {
 		events[i], fences[i] = c.Event, c.Fence
 	}
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, s.sql.renew, namespace, events, fences, until.UnixMicro())
 		if err != nil {
 			return err
@@ -114,7 +113,7 @@ func (s *Slots) Audit(ctx context.Context, namespace string, q schedule.AuditQue
 	if q.Event == "" {
 		where, subject = "a.plan = (SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2)", q.Plan
 	}
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, s.sql.audit+s.in(where)+" AND a.id < $3 ORDER BY a.id DESC LIMIT $4", namespace, subject, q.Before, q.Max)
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -29,7 +28,7 @@ func scanStoredSlot(row pgx.CollectableRow) (schedule.Slot, error) {
 }
 
 func (s *Slots) slotList(ctx context.Context, sql string, args ...any) (slots []schedule.Slot, err error) {
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, sql, args...)
 		if err != nil {
 			return err
@@ -70,7 +69,7 @@ func (s *Slots) Unstarted(ctx context.Context, namespace, plan string, created, 
 
 // mustKnow is an error if there is no such plan.
 func (s *Slots) mustKnow(ctx context.Context, namespace, plan string) error {
-	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var id int64
 		return slotsNoPlan(conn.QueryRow(ctx, s.in("SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2"), namespace, plan).Scan(&id), plan)
 	})
@@ -78,7 +77,7 @@ func (s *Slots) mustKnow(ctx context.Context, namespace, plan string) error {
 
 // Windows are the windows of a plan that have events.
 func (s *Slots) Windows(ctx context.Context, namespace, plan string, from, to time.Time, max int) (windows []schedule.Window, err error) {
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, s.sql.windows, namespace, plan, from.UnixMicro(), to.UnixMicro(), max)
 		if err != nil {
 			return err

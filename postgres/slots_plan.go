@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -51,7 +50,7 @@ func (s *Slots) active(ctx context.Context, q querier, namespace, name string) (
 
 // Plan is the active version of a plan.
 func (s *Slots) Plan(ctx context.Context, namespace, name string) (active *schedule.ActivePlan, err error) {
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		active, err = s.active(ctx, conn, namespace, name)
 		return err
 	})
@@ -69,7 +68,7 @@ func (s *Slots) Versions(ctx context.Context, namespace, name string, max int) (
 }
 
 func (s *Slots) planList(ctx context.Context, sql string, args ...any) (all []schedule.Plan, err error) {
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, sql, args...)
 		if err != nil {
 			return err

@@ -134,7 +134,7 @@ const (
 // time that it was there, if it does.
 func (s *Store) call(ctx context.Context, now *int64, run func(context.Context, *pgx.Conn) error) error {
 	var asked time.Time
-	err := attempt(ctx, s.pool, s.config.Timeout, &s.closed, func(ctx context.Context, conn *pgx.Conn) error {
+	err := attempt(ctx, s.pool, s.config.Timeout, s.closed.Load, func(ctx context.Context, conn *pgx.Conn) error {
 		asked = time.Now()
 		return run(ctx, conn)
 	})

@@ -45,17 +45,7 @@ func TestKilledWithASnapshot(t *testing.T) {
 		"serve", "--store", "memory:" + snapshot, "--catalog", filepath.Join(dir, "sluice.db"),
 		"--policy", writeFile(t, dir, "policy.yaml", restartPolicy),
 	}
-	p := begin(t, args...)
-	c := p.ask(t)
-	if _, err := c.SetSlotPlan(t.Context(), slotPlan); err != nil {
-		t.Fatal(err)
-	}
-	since := time.Now()
-	leaveTraces(t, c)
-
-	f := newFleet(t)
-	f.pause = 10 * time.Millisecond
-	f.employTakes(p)
+	p, f, since := inUse(t, args)
 	f.under(5)
 	mark := time.Now()
 	written := time.Time{}
@@ -99,6 +89,23 @@ func TestKilledWithASnapshot(t *testing.T) {
 	again.wait(t)
 }
 
+// inUse is a server with traces of its use since a moment, and callers that go
+// on to take.
+func inUse(t *testing.T, args []string) (p *process, f *fleet, since time.Time) {
+	t.Helper()
+	p = begin(t, args...)
+	c := p.ask(t)
+	if _, err := c.SetSlotPlan(t.Context(), slotPlan); err != nil {
+		t.Fatal(err)
+	}
+	since = time.Now()
+	leaveTraces(t, c)
+	f = newFleet(t)
+	f.pause = 10 * time.Millisecond
+	f.employTakes(p)
+	return p, f, since
+}
+
 // On Redis and PostgreSQL nothing is forgotten that was acknowledged. Tokens
 // that the killed server had leased in advance are gone for a while, so at most
 // too few are left, and never too many.
@@ -108,17 +115,7 @@ func TestKilledOnRedisAndPostgres(t *testing.T) {
 		"serve", "--store", redistest.Start(t).URL(), "--catalog", postgrestest.Start(t).Database(t),
 		"--policy", writeFile(t, dir, "policy.yaml", restartPolicy),
 	}
-	p := begin(t, args...)
-	c := p.ask(t)
-	if _, err := c.SetSlotPlan(t.Context(), slotPlan); err != nil {
-		t.Fatal(err)
-	}
-	since := time.Now()
-	leaveTraces(t, c)
-
-	f := newFleet(t)
-	f.pause = 10 * time.Millisecond
-	f.employTakes(p)
+	p, f, since := inUse(t, args)
 	f.employRecords(p)
 	f.employCatalog(p)
 	f.under(10)
