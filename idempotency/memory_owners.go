@@ -3,12 +3,11 @@ package idempotency
 import (
 	"context"
 	"maps"
-	"strings"
 )
 
 // own notes whose a record is.
 func (m *Memory) own(e *entry) {
-	namespace, _, _ := strings.Cut(e.Scope.Tenant, "/")
+	namespace := NamespaceOf(e.Scope.Tenant)
 	tenants := m.owners[namespace]
 	if tenants == nil {
 		tenants = make(map[string]map[ID]*entry)
@@ -22,7 +21,7 @@ func (m *Memory) own(e *entry) {
 
 // disown is its opposite.
 func (m *Memory) disown(e *entry) {
-	namespace, _, _ := strings.Cut(e.Scope.Tenant, "/")
+	namespace := NamespaceOf(e.Scope.Tenant)
 	tenants := m.owners[namespace]
 	delete(tenants[e.Scope.Tenant], e.id)
 	if len(tenants[e.Scope.Tenant]) == 0 {
@@ -48,8 +47,7 @@ func (m *Memory) ForgetAll(ctx context.Context, whose Whose, most int) (n int, e
 			n++
 		}
 	}
-	namespace, _, _ := strings.Cut(whose.Tenant, "/")
-	if tenants := m.owners[namespace]; whose.Below {
+	if tenants := m.owners[NamespaceOf(whose.Tenant)]; whose.Below {
 		for tenant, records := range tenants {
 			if whose.Has(tenant) {
 				forget(records)

@@ -21,6 +21,12 @@ func Tenant(namespace, entity string) string {
 	return namespace + "/sha256:" + hex.EncodeToString(sum[:])
 }
 
+// NamespaceOf is the namespace of a tenant.
+func NamespaceOf(tenant string) string {
+	namespace, _, _ := strings.Cut(tenant, "/")
+	return namespace
+}
+
 // Whose says whose records are meant: those of one tenant or, with Below, also
 // those of every tenant in the namespace of that name.
 type Whose struct {
@@ -62,7 +68,6 @@ func (id ID) Namespace() []byte { return id[:idNamespace] }
 // ID is the digest of s. Each part comes with its length, so that no two
 // scopes are written alike.
 func (s *Scope) ID() (id ID) {
-	namespace, _, _ := strings.Cut(s.Tenant, "/")
 	b := make([]byte, 0, 256)
 	digest := func(version string, parts ...string) [sha256.Size]byte {
 		b = append(b[:0], version...)
@@ -72,7 +77,7 @@ func (s *Scope) ID() (id ID) {
 		}
 		return sha256.Sum256(b)
 	}
-	sum := digest("sluice namespace 1", namespace)
+	sum := digest("sluice namespace 1", NamespaceOf(s.Tenant))
 	copy(id[:idNamespace], sum[:])
 	sum = digest("sluice tenant 1", s.Tenant)
 	copy(id[idNamespace:idTenant], sum[:])

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -157,8 +156,7 @@ func (r *Replays) multi(ctx context.Context, cmds rueidis.Commands) ([]rueidis.R
 // figuresKey is the sorted set of the tenants in a tenant's namespace that have
 // figures, by when they last got some.
 func figuresKey(tenant string) string {
-	namespace, _, _ := strings.Cut(tenant, "/")
-	return replaysOf(tenantsKey, namespace)
+	return replaysOf(tenantsKey, idempotency.NamespaceOf(tenant))
 }
 
 // forgetFigures deletes the figures of tenants and what they replayed last.

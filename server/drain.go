@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// drain is how long requests under way may take to finish at shutdown. It
+	// Drain is how long requests under way may take to finish at shutdown. It
 	// is more than writeTimeout, so that those which come last have their time.
-	drain = 15 * time.Second
+	Drain = 15 * time.Second
 
 	// linger is how long, at shutdown, a connection may go on to rest between
 	// two requests: for longer than the next one can be on its way.
@@ -52,7 +52,7 @@ func Run(ctx context.Context, l net.Listener, hs *http.Server) error {
 		return err
 	case <-ctx.Done():
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), Drain)
 	defer cancel()
 	d.draining.Store(true)
 	door.stop()
@@ -64,7 +64,7 @@ func Run(ctx context.Context, l net.Listener, hs *http.Server) error {
 	}
 	if hs.Shutdown(limited) != nil {
 		hs.Close() //nolint:errcheck // it is over either way
-		return errors.New("requests were still under way after " + drain.String())
+		return errors.New("requests were still under way after " + Drain.String())
 	}
 	return nil
 }

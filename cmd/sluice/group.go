@@ -13,15 +13,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/sluice-go/sluice/server"
 )
-
-// drain is how long requests under way may take to finish at shutdown.
-const drain = 15 * time.Second
 
 // group is the servers of one process: they start together, and stop together
 // without losing a request.
@@ -174,7 +170,7 @@ func (g *group) until(ctx context.Context, reload func() error) error {
 	}
 	g.draining.Store(true)
 	g.stop()
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), server.Drain)
 	defer cancel()
 	errs := make([]error, len(g.stoppers))
 	var stopping sync.WaitGroup
