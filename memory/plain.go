@@ -40,40 +40,46 @@ type plain struct {
 }
 
 func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision) bool {
+	key := &t.Demands[0].Key
+	subject := s.hashSubject(key)
+	s.prefetch(subject, key, len(buckets))
+	buckets[0].subject = subject
 	joined := 1 // that have the subject of the first
-	for i := range buckets {
-		b, dm := &buckets[i], &t.Demands[i]
-		if dm.Limit.Algorithm != sluice.TokenBucket || dm.Shadow || dm.CountRefused {
-			return false
-		}
-		if i > 0 && sameSubject(&dm.Key, &t.Demands[i-1].Key) {
-			b.subject, b.joins = buckets[i-1].subject, true
+	for i := 1; i < len(buckets); i++ {
+		b, k := &buckets[i], &t.Demands[i].Key
+		if b.joins = sameSubject(k, &t.Demands[i-1].Key); b.joins {
 			joined++
 		} else {
-			b.subject = s.hashSubject(&dm.Key)
+			subject = s.hashSubject(k)
+			s.prefetch(subject, k, len(buckets)-i)
 		}
+		b.subject = subject
 	}
+	var ok, allowed bool
 	now := s.clock.now()
 	if joined == len(buckets) {
-		mu := &s.shards[shardOf(buckets[0].subject)].mu
+		mu := &s.shards[shardOf(subject)].mu
 		mu.Lock()
-		ok := s.decidePlain(buckets, t, d, now)
+		ok, allowed = s.consume(buckets, t.Demands, now)
 		mu.Unlock()
-		return ok
+	} else {
+		var shards [maxPlain]uint32
+		for i := range buckets {
+			shards[i] = shardOf(buckets[i].subject)
+		}
+		order := shards[:len(buckets)]
+		slices.Sort(order)
+		order = slices.Compact(order)
+		for _, n := range order {
+			s.shards[n].mu.Lock()
+		}
+		ok, allowed = s.consume(buckets, t.Demands, now)
+		for _, n := range order {
+			s.shards[n].mu.Unlock()
+		}
 	}
-	var shards [maxPlain]uint32
-	for i := range buckets {
-		shards[i] = shardOf(buckets[i].subject)
-	}
-	order := shards[:len(buckets)]
-	slices.Sort(order)
-	order = slices.Compact(order)
-	for _, n := range order {
-		s.shards[n].mu.Lock()
-	}
-	ok := s.decidePlain(buckets, t, d, now)
-	for _, n := range order {
-		s.shards[n].mu.Unlock()
+	if ok {
+		answer(buckets, allowed, now, t, d)
 	}
 	return ok
 }
@@ -82,21 +88,24 @@ func sameSubject(a, b *sluice.Key) bool {
 	return a.Entity == b.Entity && same(a.Resource, b.Resource) && same(a.Namespace, b.Namespace)
 }
 
-// sameRate compares the limit of a bucket with one that says it is a token
-// bucket, too.
-func sameRate(a, b *sluice.Limit) bool {
-	return a.Amount == b.Amount && a.Period == b.Period && a.Burst == b.Burst && a.Algorithm == sluice.TokenBucket &&
-		b.Calendar == sluice.NoCalendar && b.Zone == ""
+// isPlain reports whether a demand is a plain one on a token bucket with this
+// limit.
+func isPlain(dm *sluice.Demand, l *sluice.Limit) bool {
+	m := &dm.Limit
+	return m.Amount == l.Amount && m.Period == l.Period && m.Burst == l.Burst && m.Zone == "" &&
+		m.Algorithm == sluice.TokenBucket && l.Algorithm == sluice.TokenBucket && m.Calendar == sluice.NoCalendar &&
+		!dm.Shadow && !dm.CountRefused
 }
 
-// decidePlain decides under the locks of all shards.
-func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision, now int64) bool {
-	allowed := true
+// consume decides under the locks of all shards, and takes what is allowed.
+// It reports whether it could.
+func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok, allowed bool) {
+	allowed = true
 	var at spot
 	var in *table
 	var sc *scope
 	for i := range buckets {
-		b, dm := &buckets[i], &t.Demands[i]
+		b, dm := &buckets[i], &demands[i]
 		// Limits that are taken together are mostly in one record, in order.
 		if at.index++; !b.joins || at.index >= len(sc.limits) || sc.limits[at.index].name != dm.Key.Limit {
 			n := 1
@@ -105,38 +114,49 @@ func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision,
 			}
 			sh := &s.shards[shardOf(b.subject)]
 			if at = s.find(sh, b.subject, &dm.Key, dm.Key.Entity, n, 0); at.offset == 0 {
-				return false
+				return false, false
 			}
 			in = &sh.tables[at.class]
 			h := in.head(at.offset)
 			if h.ext() > 0 {
-				return false
+				return false, false
 			}
 			sc = s.scopes.get(h.scope())
 		}
 		l := &sc.limits[at.index]
 		st := in.state(at.offset, at.index)
-		if st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
-			return false
+		if st[wordTime] > now || !isPlain(dm, &l.limit) {
+			return false, false
 		}
 		b.state, b.spec = st, l.spec
 		b.used, b.rem = l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
 		allowed = allowed && b.used+int64(dm.Charge()) <= l.spec.Capacity
 	}
+	if !allowed {
+		return true, false
+	}
+	for i := range buckets {
+		b, cost := &buckets[i], int64(demands[i].Charge())
+		st := b.state
+		st[wordUsed], st[wordRem], st[wordTime] = b.used+cost, b.rem, now
+		st[wordConsumed] = bucket.Saturate(st[wordConsumed] + cost)
+	}
+	return true, true
+}
+
+// answer tells what was decided. It needs no lock.
+func answer(buckets []plain, allowed bool, now int64, t *sluice.Take, d *sluice.Decision) {
 	if cap(d.Results) < len(buckets) {
 		d.Results = make([]sluice.Result, len(buckets))
 	}
 	d.Results = d.Results[:len(buckets)]
 	for i := range buckets {
 		b, res := &buckets[i], &d.Results[i]
-		cost, wait := int64(t.Demands[i].Charge()), time.Duration(0)
-		over := b.used + cost - b.spec.Capacity
+		used, cost, wait := b.used, int64(t.Demands[i].Charge()), time.Duration(0)
+		over := used + cost - b.spec.Capacity
 		switch {
 		case allowed:
-			b.used += cost
-			st := b.state
-			st[wordUsed], st[wordRem], st[wordTime] = b.used, b.rem, now
-			st[wordConsumed] = bucket.Saturate(st[wordConsumed] + cost)
+			used += cost
 		case cost > b.spec.Capacity:
 			cost, wait = 0, sluice.Never
 		case over > 0:
@@ -145,11 +165,10 @@ func (s *Store) decidePlain(buckets []plain, t *sluice.Take, d *sluice.Decision,
 			cost = 0
 		}
 		res.Fits, res.Held = over <= 0, false
-		res.Consumed, res.Remaining = sluice.Tokens(cost), sluice.Tokens(b.spec.Capacity-b.used)
-		res.RetryAfter, res.ResetAfter = wait, time.Duration(b.spec.RepayIn(b.rem, b.used))*time.Microsecond
+		res.Consumed, res.Remaining = sluice.Tokens(cost), sluice.Tokens(b.spec.Capacity-used)
+		res.RetryAfter, res.ResetAfter = wait, time.Duration(b.spec.RepayIn(b.rem, used))*time.Microsecond
 	}
 	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
 	d.ID, d.Source, d.Repeated, d.Delay = t.ID, sluice.FromStore, false, 0
 	d.Conclude()
-	return true
 }

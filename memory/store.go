@@ -68,7 +68,8 @@ func (c Config) withDefaults() (Config, error) {
 
 // Store is the embedded [sluice.Store]. It is safe for concurrent use.
 type Store struct {
-	shards   [shardCount]shard // first, for its alignment
+	shards   [shardCount]shard         // first, for its alignment
+	hints    [classes][shardCount]hint // of their tables
 	config   Config
 	seed     maphash.Seed
 	clock    clock
@@ -103,7 +104,8 @@ func Open(config Config) (*Store, error) {
 	s.scopes.init(&s.bytes)
 	for i := range s.shards {
 		for class := range s.shards[i].tables {
-			s.shards[i].tables[class].class = uint8(class)
+			t := &s.shards[i].tables[class]
+			t.class, t.hint = uint8(class), &s.hints[class][i]
 		}
 	}
 	for i := range s.receipts {

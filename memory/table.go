@@ -30,7 +30,9 @@ type table struct {
 
 	cursor int // where the next few records are checked for being full
 
-	_ [32]byte // so that what look-ups need of a table is in one line of the cache
+	hint *hint // for those without the lock
+
+	_ [24]byte // so that what look-ups need of a table is in one line of the cache
 }
 
 const (
@@ -64,7 +66,7 @@ func (t *table) state(offset, index int) *state {
 }
 
 // homeOf is the first slot where a record may be. The others follow it.
-func (t *table) homeOf(home uint64) int { return int(home * uint64(t.slots) >> homeBits) }
+func homeOf(home uint64, slots uint32) int { return int(home * uint64(slots) >> homeBits) }
 
 func (t *table) wrap(slot int) int {
 	if slot >= int(t.slots) {
@@ -80,7 +82,7 @@ func (t *table) find(ss *scopes, address uint64, k *sluice.Key, entity string, g
 	if t.slots == 0 {
 		return 0, 0
 	}
-	slot := t.homeOf(address >> tagBits)
+	slot := homeOf(address>>tagBits, t.slots)
 	tags := lows * (alive | address&tagMask)
 	// Most records are at home. The processor expects that, too, and reads the
 	// record while it waits for the tag.
@@ -123,7 +125,7 @@ func (t *table) count(ss *scopes, address uint64, k *sluice.Key, entity string) 
 	if t.live == 0 {
 		return 0
 	}
-	for slot := t.homeOf(address >> tagBits); t.tags[slot] != empty; slot = t.wrap(slot + 1) {
+	for slot := homeOf(address>>tagBits, t.slots); t.tags[slot] != empty; slot = t.wrap(slot + 1) {
 		h := t.head(slot + 1)
 		if t.tags[slot] == alive|byte(address&tagMask) && t.isEntity(h, entity) && ss.get(h.scope()).covers(k) {
 			n++
@@ -151,7 +153,7 @@ func (t *table) insert(address uint64, entity string, scope uint32) int {
 
 // free claims the first slot that a record may have.
 func (t *table) free(address uint64) int {
-	for slot := t.homeOf(address >> tagBits); ; slot = t.wrap(slot + window) {
+	for slot := homeOf(address>>tagBits, t.slots); ; slot = t.wrap(slot + window) {
 		word := binary.LittleEndian.Uint64(t.tags[slot:])
 		if free := ^word & highs; free != 0 {
 			slot = t.wrap(slot + bits.TrailingZeros64(free)/8)
@@ -225,6 +227,7 @@ func (t *table) rebuild(n int) {
 			t.tails = append(t.tails, old.tails[from:from+n]...)
 		}
 	}
+	t.hint.set(t)
 }
 
 // next is the offset of the record after the one at offset, or the first one

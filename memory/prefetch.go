@@ -1,0 +1,34 @@
+package memory
+
+import (
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice"
+)
+
+// hint is where a table is, for those who do not have the lock of its shard.
+// What they read may be out of date, or not belong together: then the
+// processor has fetched something in vain.
+type hint struct {
+	tags  atomic.Pointer[byte]
+	words atomic.Pointer[int64]
+	slots atomic.Uint32
+}
+
+func (h *hint) set(t *table) {
+	h.tags.Store(&t.tags[0])
+	h.words.Store(&t.words[0])
+	h.slots.Store(t.slots)
+}
+
+// prefetch lets the processor fetch what a take of n limits will need while it
+// does what comes before that. In a store that is large and busy, the lock, the
+// tag and the record are not in its caches, and behind the lock it would fetch
+// one after the other.
+func (s *Store) prefetch(subject uint64, k *sluice.Key, n int) {
+	const line = 64
+	class, shard := classFor(n), shardOf(subject)
+	h := &s.hints[class][shard]
+	slot, size := homeOf(s.address(class, subject, k)>>tagBits, h.slots.Load()), line<<class
+	fetch(&s.shards[shard].mu, h.tags.Load(), slot, h.words.Load(), slot*size, size-line)
+}

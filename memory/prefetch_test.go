@@ -1,0 +1,40 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// TestHintsFollowTheirTables: a wrong hint would only show in the speed.
+func TestHintsFollowTheirTables(t *testing.T) {
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l := sluice.New(s)
+	limit := sluice.Per(1, time.Hour)
+	for i := range 20_000 {
+		k := sluice.Key{Entity: fmt.Sprint(i), Limit: "a"}
+		other := k
+		other.Limit = "b"
+		demands := []sluice.Demand{{Key: k, Limit: limit}, {Key: other, Limit: limit}}
+		if _, err := l.Take(t.Context(), demands[:1+i%2]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range s.shards {
+		for class := range 2 {
+			table, hint := &s.shards[i].tables[class], &s.hints[class][i]
+			if table.live == 0 {
+				t.Fatalf("shard %d has no record of class %d", i, class)
+			}
+			if hint.tags.Load() != &table.tags[0] || hint.words.Load() != &table.words[0] || hint.slots.Load() != table.slots {
+				t.Errorf("shard %d, class %d: the hint is of another table", i, class)
+			}
+		}
+	}
+}
