@@ -17,7 +17,7 @@ func TestHintsFollowTheirTables(t *testing.T) {
 	defer s.Close()
 	l := sluice.New(s)
 	limit := sluice.Per(1, time.Hour)
-	for i := range 20_000 {
+	for i := range 60_000 { // some thirty a shard of each class
 		k := sluice.Key{Entity: fmt.Sprint(i), Limit: "a"}
 		other := k
 		other.Limit = "b"
