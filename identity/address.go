@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 )
 
 // maxHops is how many proxies are followed back. Longer chains are not ones
@@ -15,12 +14,11 @@ const maxHops = 32
 // addresses finds the address of callers and the name of the group each
 // address belongs to.
 type addresses struct {
-	trusted    []netip.Prefix
-	header     string
-	bits4      int
-	bits6      int
-	namesSeed  maphash.Seed
-	namesCache [16]names
+	trusted []netip.Prefix
+	header  string
+	bits4   int
+	bits6   int
+	hosts   hosts
 }
 
 func (a *addresses) init(c *Address) {
@@ -30,29 +28,30 @@ func (a *addresses) init(c *Address) {
 	}
 	a.header = http.CanonicalHeaderKey(c.Header)
 	a.bits4, a.bits6 = c.IPv4Prefix, c.IPv6Prefix
-	a.namesSeed = maphash.MakeSeed()
+	a.hosts.seed = maphash.MakeSeed()
 }
 
 func (a *addresses) identify(header http.Header, remote string, id *Identity) {
-	id.Client = a.client(header, remote)
-	id.Address = a.name(id.Client)
-	id.Entity = id.Address
+	h := a.client(header, a.hop(remote))
+	id.Client, id.Address, id.Entity = h.addr, h.name, h.name
 }
 
 // client is the address of whoever called the first proxy that is not ours:
 // that of the connection if it is not a trusted proxy's, else the rightmost
 // one in the header that is not, else, if all are ours, the leftmost. If the
 // header is missing or garbage, it is the connection's.
-func (a *addresses) client(header http.Header, remote string) netip.Addr {
-	socket, ok := parseHop(remote)
-	if !ok || !a.trusts(socket) {
+func (a *addresses) client(header http.Header, socket *host) *host {
+	if socket == nil {
+		return nobody
+	}
+	if !socket.trusted {
 		return socket
 	}
 	lines := header[a.header]
 	if a.header == XRealIP {
 		if len(lines) == 1 {
-			if addr, ok := parseHop(strings.Trim(lines[0], " \t")); ok {
-				return addr
+			if h := a.hop(strings.Trim(lines[0], " \t")); h != nil {
+				return h
 			}
 		}
 		return socket
@@ -66,26 +65,17 @@ func (a *addresses) client(header http.Header, remote string) netip.Addr {
 			} else {
 				rest, hop, more = lastField(rest)
 			}
-			addr, ok := parseHop(hop)
-			if hops++; !ok || hops > maxHops {
+			h := a.hop(hop)
+			if hops++; h == nil || hops > maxHops {
 				return socket
 			}
-			if !a.trusts(addr) {
-				return addr
+			if !h.trusted {
+				return h
 			}
-			client = addr
+			client = h
 		}
 	}
 	return client
-}
-
-func (a *addresses) trusts(addr netip.Addr) bool {
-	for _, p := range a.trusted {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
 }
 
 // lastField cuts the last of a list separated by commas off.
@@ -97,31 +87,28 @@ func lastField(s string) (rest, last string, more bool) {
 	return s[:i], strings.Trim(s[i+1:], " \t"), true
 }
 
-// parseHop reads an address as proxies and sockets write it: with or without
-// a port, in brackets, with a zone, or IPv4 mapped into IPv6.
-func parseHop(s string) (netip.Addr, bool) {
-	if len(s) > 100 {
-		return netip.Addr{}, false
+// hop reads an address as proxies and sockets write it: with or without a
+// port, in brackets, with a zone, or IPv4 mapped into IPv6. It answers nil if
+// it is none.
+func (a *addresses) hop(s string) *host {
+	if text, ok := withoutPort(s); ok {
+		return a.hosts.find(text, a.read)
+	}
+	return nil
+}
+
+// withoutPort cuts a port off, if there is one. Brackets stay.
+func withoutPort(s string) (string, bool) {
+	end := len(s)
+	if end > 100 {
+		return "", false
 	}
 	if strings.HasPrefix(s, "[") {
-		end := strings.IndexByte(s, ']')
-		if end < 0 || !portOrNothing(s[end+1:]) {
-			return netip.Addr{}, false
-		}
-		addr, err := netip.ParseAddr(s[1:end])
-		return addr.Unmap().WithZone(""), err == nil && addr.Is6()
+		end = strings.IndexByte(s, ']') + 1
+	} else if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
+		end = i
 	}
-	if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
-		if !portOrNothing(s[i:]) {
-			return netip.Addr{}, false
-		}
-		s = s[:i]
-	}
-	addr, err := netip.ParseAddr(s)
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	return addr.Unmap().WithZone(""), true
+	return s[:end], end > 0 && portOrNothing(s[end:])
 }
 
 func portOrNothing(s string) bool {
@@ -139,61 +126,40 @@ func portOrNothing(s string) bool {
 	return true
 }
 
-// nobody is the group of callers whose connection has no address. They share
-// their limits, which is not the same as having none.
-const nobody = "ip:unknown"
-
-// name is the entity of the group that addr belongs to.
-func (a *addresses) name(addr netip.Addr) string {
-	if !addr.IsValid() {
-		return nobody
+// read makes a host of its text, or nil.
+func (a *addresses) read(text string) *host {
+	inner, brackets := strings.CutPrefix(text, "[")
+	if brackets {
+		inner = inner[:len(inner)-1]
 	}
+	addr, err := netip.ParseAddr(inner)
+	if err != nil || brackets && !addr.Is6() {
+		return nil
+	}
+	addr = addr.Unmap().WithZone("")
 	bits := a.bits6
 	if addr.Is4() {
 		bits = a.bits4
 	}
-	p, err := addr.Prefix(bits)
+	group, err := addr.Prefix(bits)
 	if err != nil {
-		return nobody
+		return nil
 	}
-	shard := &a.namesCache[maphash.Comparable(a.namesSeed, p.Addr())%uint64(len(a.namesCache))]
-	return shard.of(p)
-}
-
-// names remembers how groups are called, so that a caller who comes again
-// costs no memory. It forgets the half that was not asked for lately.
-type names struct {
-	mu       sync.Mutex
-	now, old map[netip.Prefix]string
-}
-
-const namesPerShard = 4096
-
-func (n *names) of(p netip.Prefix) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if s, ok := n.now[p]; ok {
-		return s
+	h := &host{text: text, addr: addr, name: "ip:" + group.Addr().String()}
+	if !group.IsSingleIP() {
+		h.name = "ip:" + group.String()
 	}
-	s, ok := n.old[p]
-	if !ok {
-		s = "ip:" + p.Addr().String()
-		if !p.IsSingleIP() {
-			s = "ip:" + p.String()
-		}
+	for _, p := range a.trusted {
+		h.trusted = h.trusted || p.Contains(addr)
 	}
-	if n.now == nil || len(n.now) >= namesPerShard {
-		n.now, n.old = map[netip.Prefix]string{}, n.now
-	}
-	n.now[p] = s
-	return s
+	return h
 }
 
 // Client is the caller's address, and whether the connection is one of a
 // trusted proxy.
 func (i *Identifier) Client(header http.Header, remote string) (client netip.Addr, trusted bool) {
-	socket, ok := parseHop(remote)
-	return i.addresses.client(header, remote), ok && i.addresses.trusts(socket)
+	socket := i.addresses.hop(remote)
+	return i.addresses.client(header, socket).addr, socket != nil && socket.trusted
 }
 
 // ClientHeader is the header in which trusted proxies tell the address.

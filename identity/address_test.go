@@ -103,15 +103,19 @@ func TestAddressesAreGroupedAsConfigured(t *testing.T) {
 	}
 }
 
-func TestTheNamesOfAddressesAreBounded(t *testing.T) {
-	var n names
+func TestTheHostsThatAreRememberedAreBounded(t *testing.T) {
 	i := identifier(t, Config{})
-	for a := range 3 * namesPerShard {
-		addr := netip.AddrFrom4([4]byte{10, byte(a >> 16), byte(a >> 8), byte(a)})
-		n.of(netip.PrefixFrom(addr, 32))
+	hosts := &i.addresses.hosts
+	for a := range 3 * hostsPerShard * len(hosts.shards) {
+		addr := netip.AddrFrom4([4]byte{10, byte(a >> 16), byte(a >> 8), byte(a)}).String()
+		if id := identify(t, i, nil, addr+":80"); id.Address != "ip:"+addr {
+			t.Fatalf("%s is %s", addr, id.Address)
+		}
 	}
-	if len(n.now)+len(n.old) > 2*namesPerShard {
-		t.Errorf("%d names are kept", len(n.now)+len(n.old))
+	for n := range hosts.shards {
+		if s := &hosts.shards[n]; len(s.now) > hostsPerShard || len(s.old) > hostsPerShard {
+			t.Errorf("shard %d remembers %d and %d hosts", n, len(s.now), len(s.old))
+		}
 	}
 	allocs := testing.AllocsPerRun(100, func() {
 		var id Identity

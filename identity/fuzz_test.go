@@ -54,8 +54,15 @@ func slowClient(lines []string) netip.Addr {
 			if err != nil || !addr.Is6() {
 				return socket
 			}
-		} else if a, ok := parseHop(hop); ok { // ports beyond 65535, which are no worse than others
-			addr = a
+		} else if end := strings.LastIndexByte(hop, ':'); end > 0 && portOrNothing(hop[end:]) {
+			// Ports beyond 65535 are no worse than others.
+			if inner, ok := strings.CutPrefix(hop[:end], "["); ok && strings.HasSuffix(inner, "]") {
+				if addr, _ = netip.ParseAddr(strings.TrimSuffix(inner, "]")); !addr.Is6() {
+					return socket
+				}
+			} else if addr, _ = netip.ParseAddr(hop[:end]); !addr.Is4() {
+				return socket
+			}
 		}
 		if !addr.IsValid() || n >= maxHops || len(hop) > 100 {
 			return socket
