@@ -76,6 +76,8 @@ type Call struct {
 	buf  []byte
 	ends []headerValue
 	text string // of the last headers
+
+	quotas []quota
 }
 
 // reset keeps the memory. It goes field by field, which is quicker than to
@@ -84,11 +86,12 @@ func (c *Call) reset() {
 	c.waived, c.most = false, 0
 	c.Outcome, c.RetryAfter, c.Err, c.Tier = Unlimited, 0, nil, nil
 	c.Labels, c.buf, c.ends = c.Labels[:0], c.buf[:0], c.ends[:0]
-	c.Decision = sluice.Decision{Results: c.Decision.Results[:0]}
-	c.take = sluice.Take{Demands: c.take.Demands[:0]}
-	if c.Identity.Address != "" { // of an earlier request
-		c.Identity = identity.Identity{}
-	}
+	t := &c.take
+	t.Demands, t.ID, t.Keep, t.Lease, t.Tier = t.Demands[:0], "", 0, false, ""
+	d := &c.Decision
+	d.Allowed, d.Granted, d.Delay, d.RetryAfter, d.Decider = false, 0, 0, 0, 0
+	d.Source, d.Repeated, d.ID, d.Time = sluice.FromStore, false, "", time.Time{}
+	d.Demands, d.Results = nil, d.Results[:0]
 }
 
 // Decide decides a request. If the outcome is Allowed and the decision has an
@@ -101,6 +104,8 @@ func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 	if c.Route.Exempt {
 		if c.Route.Idempotency != nil {
 			g.exempted(ctx, v, r, c)
+		} else {
+			c.Identity = identity.Identity{} // of an earlier request
 		}
 		return
 	}

@@ -40,7 +40,7 @@ func FuzzPolicyHeader(f *testing.F) {
 	f.Add("a\"b\\c\x00é")
 	f.Fuzz(func(t *testing.T, name string) {
 		limit := sluice.Per(10, time.Second).WithBurst(20)
-		list, err := httpsfv.UnmarshalList([]string{string(appendPolicy(nil, name, &limit))})
+		list, err := httpsfv.UnmarshalList([]string{string(appendQuota(appendName(nil, name), &limit))})
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%q: %v", name, err)
 		}

@@ -111,7 +111,7 @@ func (c *Call) ietf() {
 		if len(b) > len(c.buf) {
 			b = append(b, ", "...)
 		}
-		b = appendPolicy(b, c.Labels[i], &d.Demands[i].Limit)
+		b = append(b, c.quota(i).text...)
 	}
 	c.value(hPolicy, b)
 	b = c.buf
@@ -122,7 +122,8 @@ func (c *Call) ietf() {
 		if len(b) > len(c.buf) {
 			b = append(b, ", "...)
 		}
-		b = appendName(b, c.Labels[i])
+		q := c.quota(i)
+		b = append(b, q.text[:q.name]...)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, d.Results[i].Remaining.Whole(), 10)
 		if t, ok := renewal(&d.Results[i]); ok {
@@ -133,11 +134,34 @@ func (c *Call) ietf() {
 	c.value(hRateLimit, b)
 }
 
-// appendPolicy writes a limit's quota and window. The quota of a token bucket
+// quota is how a limit is written in RateLimit-Policy. It is kept for the next
+// call, which mostly is under the same limits.
+type quota struct {
+	label string
+	limit sluice.Limit
+	text  []byte
+	name  int // so many bytes of the text are its name
+}
+
+// quota is that of a demand.
+func (c *Call) quota(i int) *quota {
+	for len(c.quotas) <= i {
+		c.quotas = append(c.quotas, quota{})
+	}
+	q, limit := &c.quotas[i], &c.Decision.Demands[i].Limit
+	if q.label != c.Labels[i] || q.limit != *limit {
+		q.label, q.limit = c.Labels[i], *limit
+		q.text = appendName(q.text[:0], q.label)
+		q.name = len(q.text)
+		q.text = appendQuota(q.text, limit)
+	}
+	return q
+}
+
+// appendQuota writes a limit's quota and window. The quota of a token bucket
 // is what a full one has, and its window the time in which it fills: so what
 // remains is never above the quota, and quota by window is the true rate.
-func appendPolicy(b []byte, name string, l *sluice.Limit) []byte {
-	b = appendName(b, name)
+func appendQuota(b []byte, l *sluice.Limit) []byte {
 	b = append(b, ";q="...)
 	b = strconv.AppendInt(b, l.Capacity().Whole(), 10)
 	if l.Algorithm == sluice.Concurrency {
