@@ -48,12 +48,21 @@ func (s *Standing) Rate() float64 { return Median(s.Rates) }
 
 // Ratio is how many times as many takes s did as other: the median of what it
 // was in each round.
-func (s *Standing) Ratio(other *Standing) float64 {
+func (s *Standing) Ratio(other *Standing) float64 { return Median(s.ratios(other)) }
+
+// Spread is between what half of those ratios are.
+func (s *Standing) Spread(other *Standing) (low, high float64) {
+	sorted := slices.Sorted(slices.Values(s.ratios(other)))
+	n := len(sorted)
+	return sorted[n/4], sorted[n-1-n/4]
+}
+
+func (s *Standing) ratios(other *Standing) []float64 {
 	ratios := make([]float64, len(s.Rates))
 	for i := range ratios {
 		ratios[i] = s.Rates[i] / other.Rates[i]
 	}
-	return Median(ratios)
+	return ratios
 }
 
 // Run lets the contenders take turns and answers their standings in the order

@@ -49,6 +49,10 @@ func TestRatioIsOfRoundsNotOfMedians(t *testing.T) {
 	if r := a.Ratio(&b); r != 2 {
 		t.Errorf("got %v, want 2", r)
 	}
+	c := Standing{Rates: []float64{10, 4, 30}}
+	if low, high := c.Spread(&b); low != 1 || high != 4 {
+		t.Errorf("spread of three: got %v to %v", low, high)
+	}
 	if m := Median([]float64{4, 1, 3, 2}); m != 2.5 {
 		t.Errorf("median: got %v", m)
 	}

@@ -69,9 +69,9 @@ func hello(text string) http.Handler {
 	})
 }
 
-// decorated sends headers like those of the middleware, which are always the
+// sendHeaders sends headers like those of the middleware, which are always the
 // same: what headers cost net/http and the client, whoever writes them.
-func decorated(next http.Handler) http.Handler {
+func sendHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["Ratelimit-Policy"] = []string{`"requests";q=10000000;w=1`}
@@ -80,7 +80,17 @@ func decorated(next http.Handler) http.Handler {
 	})
 }
 
-// open starts all servers, in the order that suite refers to them.
+// The servers by number.
+const (
+	bare = iota
+	decorated
+	limited
+	silent
+	constant
+	take
+)
+
+// open starts all servers, in that order.
 func open(folder string) (all []contender, err error) {
 	defer func() {
 		if err != nil {
@@ -99,10 +109,10 @@ func open(folder string) (all []contender, err error) {
 		handler            func(*contender, string) (http.Handler, error)
 	}{
 		{"net/http", "", "/orders", func(*contender, string) (http.Handler, error) { return hello(answer), nil }},
-		{"net/http, sending two such headers itself", "", "/orders", func(*contender, string) (http.Handler, error) { return decorated(hello(answer)), nil }},
-		{"net/http behind the middleware", "", "/orders", limited(withHeaders)},
-		{"the same without response headers", "", "/orders", limited(withoutHeaders)},
-		{"net/http, reading a body and answering as long as a take", script, "/v1/take", constant},
+		{"net/http, sending two such headers itself", "", "/orders", func(*contender, string) (http.Handler, error) { return sendHeaders(hello(answer)), nil }},
+		{"net/http behind the middleware", "", "/orders", behind(withHeaders)},
+		{"the same without response headers", "", "/orders", behind(withoutHeaders)},
+		{"net/http, reading a body and answering as long as a take", script, "/v1/take", answerTake},
 		{"POST /v1/take", script, "/v1/take", takes},
 	} {
 		n := contender{name: c.name, script: c.script}
@@ -139,8 +149,8 @@ func (c *contender) limiter() (*sluice.Limiter, error) {
 	return sluice.New(store), nil
 }
 
-// limited is a server behind the middleware.
-func limited(text string) func(*contender, string) (http.Handler, error) {
+// behind is a server behind the middleware.
+func behind(text string) func(*contender, string) (http.Handler, error) {
 	return func(c *contender, _ string) (http.Handler, error) {
 		p, err := policy.Parse("bench", []byte(text))
 		if err != nil {
@@ -159,8 +169,8 @@ func limited(text string) func(*contender, string) (http.Handler, error) {
 	}
 }
 
-// constant answers what a take does, without taking.
-func constant(c *contender, _ string) (http.Handler, error) {
+// answerTake answers what a take does, without taking.
+func answerTake(c *contender, _ string) (http.Handler, error) {
 	return hello(`{"allowed":true,"retryAfterMs":0,"never":false,"limit":"rpm","entity":"alice","remaining":999999,"granted":1,"source":"store","results":[{"name":"rpm","entity":"alice","rule":"10M/s","from":"system","fits":true,"retryAfterMs":0,"never":false,"consumed":1,"remaining":999999,"resetAfterMs":1}]}`), nil
 }
 

@@ -10,7 +10,7 @@ func TestQuick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Claims) != 2 || len(s.Tables) != 1 || len(s.Tables[0].Rows) != 6 {
+	if len(s.Claims) != 2 || len(s.Tables) != 1 || len(s.Tables[0].Rows) != 4 {
 		t.Errorf("%+v", s)
 	}
 }
