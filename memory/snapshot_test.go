@@ -133,10 +133,10 @@ func TestUnreadableSnapshotIsAnError(t *testing.T) {
 // TestSnapshotSurvivesKill kills a process that saves all the time, at many
 // moments, and expects a whole snapshot each time.
 func TestSnapshotSurvivesKill(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "state")
-	if os.Getenv("SLUICE_TEST_SAVER") != "" {
-		saveForEver(os.Getenv("SLUICE_TEST_SAVER"))
+	if file := os.Getenv("SLUICE_TEST_SAVER"); file != "" {
+		saveForEver(file)
 	}
+	file := filepath.Join(t.TempDir(), "state") // not before: the other process leaves its own behind
 	before := 0
 	for round := range 8 {
 		cmd := exec.Command(os.Args[0], "-test.run=TestSnapshotSurvivesKill")
