@@ -43,15 +43,19 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 	key := &t.Demands[0].Key
 	subject := s.hashSubject(key)
 	s.prefetch(subject, key, len(buckets))
-	buckets[0].subject = subject
 	joined := 1 // that have the subject of the first
-	for i := 1; i < len(buckets); i++ {
-		b, k := &buckets[i], &t.Demands[i].Key
-		if b.joins = sameSubject(k, &t.Demands[i-1].Key); b.joins {
-			joined++
-		} else {
-			subject = s.hashSubject(k)
-			s.prefetch(subject, k, len(buckets)-i)
+	for i := range buckets {
+		b, dm := &buckets[i], &t.Demands[i]
+		if dm.Limit.Algorithm != sluice.TokenBucket || dm.Shadow || dm.CountRefused {
+			return false
+		}
+		if i > 0 {
+			if b.joins = sameSubject(&dm.Key, &t.Demands[i-1].Key); b.joins {
+				joined++
+			} else {
+				subject = s.hashSubject(&dm.Key)
+				s.prefetch(subject, &dm.Key, len(buckets)-i)
+			}
 		}
 		b.subject = subject
 	}
@@ -88,13 +92,11 @@ func sameSubject(a, b *sluice.Key) bool {
 	return a.Entity == b.Entity && same(a.Resource, b.Resource) && same(a.Namespace, b.Namespace)
 }
 
-// isPlain reports whether a demand is a plain one on a token bucket with this
-// limit.
-func isPlain(dm *sluice.Demand, l *sluice.Limit) bool {
-	m := &dm.Limit
-	return m.Amount == l.Amount && m.Period == l.Period && m.Burst == l.Burst && m.Zone == "" &&
-		m.Algorithm == sluice.TokenBucket && l.Algorithm == sluice.TokenBucket && m.Calendar == sluice.NoCalendar &&
-		!dm.Shadow && !dm.CountRefused
+// sameRate compares the limit of a bucket with one that says it is a token
+// bucket, too.
+func sameRate(a, b *sluice.Limit) bool {
+	return a.Amount == b.Amount && a.Period == b.Period && a.Burst == b.Burst && a.Algorithm == sluice.TokenBucket &&
+		b.Calendar == sluice.NoCalendar && b.Zone == ""
 }
 
 // consume decides under the locks of all shards, and takes what is allowed.
@@ -125,7 +127,7 @@ func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok
 		}
 		l := &sc.limits[at.index]
 		st := in.state(at.offset, at.index)
-		if st[wordTime] > now || !isPlain(dm, &l.limit) {
+		if st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
 			return false, false
 		}
 		b.state, b.spec = st, l.spec
