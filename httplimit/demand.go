@@ -19,9 +19,7 @@ func (g *Gate) demand(ctx context.Context, r *Request, c *Call) error {
 		}
 		if g.config.Stored == nil {
 			c.take.Demands = set.Append(c.take.Demands, entity)
-			for _, l := range set.Labels { // which is quicker than to copy all at once
-				c.Labels = append(c.Labels, l)
-			}
+			c.Labels = append(c.Labels, set.Labels...)
 			continue
 		}
 		var err error
