@@ -25,7 +25,7 @@ type Options struct {
 // Full is what the benchmarks page is made of.
 func Full(log io.Writer) Options {
 	return Options{
-		Rounds: 15, Slot: 100 * time.Millisecond, Draws: 1 << 21,
+		Rounds: 45, Slot: 50 * time.Millisecond, Draws: 1 << 21,
 		Some: 10_000, Many: 1_000_000, Most: 10_000_000, Watch: 5 * time.Second, Log: log,
 	}
 }
