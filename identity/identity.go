@@ -147,7 +147,7 @@ func New(ctx context.Context, config Config, options ...Option) (*Identifier, er
 // and port, as in [http.Request.RemoteAddr]). After an error, the identity is
 // that of the address alone, so that the attempt can be limited.
 func (i *Identifier) Identify(ctx context.Context, header http.Header, remote string, id *Identity) error {
-	id.Kind, id.Key, id.Tier, id.Scopes, id.claims = ByAddress, "", "", nil, nil
+	*id = Identity{}
 	i.addresses.identify(header, remote, id)
 	err := i.credentials(ctx, header, id)
 	if err != nil {

@@ -89,8 +89,8 @@ func suite(o Options, pairs []pair) *report.Suite {
 		Title: "Over HTTP",
 		Intro: fmt.Sprintf(`wrk with %d connections and its usual two threads, beside the server on one
 machine, so that they share its processors. Nothing is refused; buckets are in
-memory. Each server is asked right before or after the one without, for a
-second, %d times.`, o.Connections, o.Rounds),
+memory. Each server is asked right before or after the one without, %d times,
+for %s each.`, o.Connections, o.Rounds, o.Slot),
 		Claims: []report.Claim{
 			report.AtLeast("middleware: requests per second over those of the same server without it", 0.9, ratio(0)),
 			report.AtLeast("POST /v1/take: requests per second over those of a constant answer", 0.6, ratio(3)),
