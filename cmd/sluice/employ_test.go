@@ -68,11 +68,11 @@ func (f *fleet) employTakes(p *process) {
 				return err
 			}
 			f.spend("lease", 2)
-			if _, err := lease.Commit(ctx, sluice.LimitCost{Limit: "all", Cost: 4 * sluice.Token}); err != nil {
-				return err
+			_, err = lease.Commit(ctx, sluice.LimitCost{Limit: "all", Cost: 4 * sluice.Token})
+			if err == nil || f.crashed.Load() { // it may be given back although a kill swallowed the answer
+				f.spend("lease", -3)
 			}
-			f.spend("lease", -3)
-			return nil
+			return err
 		}
 	})
 }
