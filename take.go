@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -145,15 +146,12 @@ func (t *Take) normalize() error {
 	simple := t.ID == "" && !t.Lease && !t.UpTo && t.Keep|t.Within == 0
 	for i := range t.Demands {
 		d := &t.Demands[i]
-		if d.Cost < 0 || d.Cost > MaxTokens {
-			return fieldError(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
-		}
-		if d.Key.long() {
-			return fmt.Errorf("take.demands[%d].%w", i, d.Key.validate())
+		if d.Cost < 0 || d.Cost > MaxTokens || d.Key.long() {
+			return t.mistake(i)
 		}
 		for j := range i {
 			if o := &t.Demands[j].Key; !differ(o.Limit, d.Key.Limit) && *o == d.Key {
-				return fieldError(fmt.Sprintf("take.demands[%d].key", i), d.Key, fmt.Sprintf("names the same bucket as demands[%d]", j))
+				return t.mistake(i)
 			}
 		}
 		simple = simple && d.Limit.Algorithm != Concurrency
@@ -162,6 +160,19 @@ func (t *Take) normalize() error {
 		return nil
 	}
 	return t.normalizeOptions()
+}
+
+// mistake says what is wrong with the cost or the key of a demand.
+func (t *Take) mistake(i int) error {
+	d := &t.Demands[i]
+	if d.Cost < 0 || d.Cost > MaxTokens {
+		return fieldError(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+	}
+	if d.Key.long() {
+		return fmt.Errorf("take.demands[%d].%w", i, d.Key.validate())
+	}
+	same := slices.IndexFunc(t.Demands, func(o Demand) bool { return o.Key == d.Key })
+	return fieldError(fmt.Sprintf("take.demands[%d].key", i), d.Key, fmt.Sprintf("names the same bucket as demands[%d]", same))
 }
 
 // differ tells most strings apart without reading all of them.

@@ -113,7 +113,9 @@ func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 		g.unidentified(ctx, r, c, err)
 		return
 	}
-	g.tier(ctx, c)
+	if c.Tier = v.policy.AnonymousTier; c.Identity.Kind != identity.ByAddress {
+		g.tier(ctx, c)
+	}
 	if listed(&v.policy.Deny, &c.Identity) {
 		c.Outcome = Denied
 		return
@@ -121,21 +123,24 @@ func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 	if listed(&v.policy.Allow, &c.Identity) {
 		return
 	}
-	if g.banned(c) {
+	watched := g.config.Abuse != nil
+	if watched && g.banned(c) {
 		return
 	}
 	if err := g.demand(ctx, r, c); err != nil {
 		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
 		return
 	}
-	g.emergency(c)
-	if len(c.take.Demands) == 0 {
-		g.seen(c)
-		return
+	if watched {
+		g.emergency(c)
 	}
-	c.lease()
-	g.decide(ctx, c)
-	g.seen(c)
+	if len(c.take.Demands) > 0 {
+		c.lease()
+		g.decide(ctx, c)
+	}
+	if watched {
+		g.seen(c)
+	}
 	if c.Outcome == Refused {
 		g.config.Audit.note(r, c)
 	}
@@ -153,13 +158,9 @@ func (g *Gate) exempted(ctx context.Context, v *view, r *Request, c *Call) {
 	}
 }
 
-// tier finds the caller's tier. If it cannot be looked up, the credential's
-// counts.
+// tier finds the tier of a caller who is known. If it cannot be looked up, the
+// credential's counts.
 func (g *Gate) tier(ctx context.Context, c *Call) {
-	c.Tier = c.Policy.AnonymousTier
-	if c.Identity.Kind == identity.ByAddress {
-		return
-	}
 	if g.config.TierOf != nil {
 		tier, err := g.config.TierOf(ctx, c.Policy.Namespace, c.Identity.Entity, c.Identity.Tier)
 		if err == nil {
@@ -173,7 +174,11 @@ func (g *Gate) tier(ctx context.Context, c *Call) {
 
 // listed says whether somebody is on a list, by any name.
 func listed(l *policy.List, id *identity.Identity) bool {
-	return !l.Empty() && (l.HasEntity(id.Entity) || id.Key != "" && l.HasEntity(id.Key) || l.HasAddress(id.Client))
+	return !l.Empty() && isOn(l, id)
+}
+
+func isOn(l *policy.List, id *identity.Identity) bool {
+	return l.HasEntity(id.Entity) || id.Key != "" && l.HasEntity(id.Key) || l.HasAddress(id.Client)
 }
 
 // decide asks the limiter and says what follows.

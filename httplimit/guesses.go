@@ -29,7 +29,8 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 		c.Outcome = Denied
 		return
 	}
-	if g.banned(c) {
+	watched := g.config.Abuse != nil
+	if watched && g.banned(c) {
 		return
 	}
 	if err := g.demand(ctx, r, c); err != nil {
@@ -49,7 +50,9 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 	if c.Outcome == Refused {
 		g.config.Audit.note(r, c)
 	}
-	g.seen(c)
+	if watched {
+		g.seen(c)
+	}
 }
 
 // dropConcurrency leaves out limits that need a lease.

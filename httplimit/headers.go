@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/policy"
 )
 
 // The headers that responses carry, as net/http spells them.
@@ -37,27 +38,34 @@ func (c *Call) Headers(h http.Header) {
 		if want.IETF {
 			c.ietf()
 		}
-		if want.Legacy {
-			c.plain("", false)
-		}
-		if want.XRateLimit {
-			c.plain("X-", true)
-		}
-		if want.Cost {
-			c.value(hCost, append(c.buf, c.Route.Cost.String()...))
-		}
-		if want.Source {
-			c.value(hSource, append(c.buf, source(c.Decision.Source)...))
-		}
-		if want.Degraded && c.degraded() {
-			c.value(hDegraded, append(c.buf, "true"...))
-			c.value(hWarning, append(c.buf, `199 - "limits are kept by this node alone"`...))
+		if want.Legacy || want.XRateLimit || want.Cost || want.Source || c.degraded() {
+			c.others(want)
 		}
 	}
-	if c.RetryAfter > 0 && c.RetryAfter != sluice.Never && !c.Outcome.Passes() {
+	if !c.Outcome.Passes() && c.RetryAfter > 0 && c.RetryAfter != sluice.Never {
 		c.value(hRetry, strconv.AppendInt(c.buf, ceilSeconds(c.RetryAfter), 10))
 	}
 	c.flush(h)
+}
+
+// others writes all but what most policies want.
+func (c *Call) others(want *policy.Headers) {
+	if want.Legacy {
+		c.plain("", false)
+	}
+	if want.XRateLimit {
+		c.plain("X-", true)
+	}
+	if want.Cost {
+		c.value(hCost, append(c.buf, c.Route.Cost.String()...))
+	}
+	if want.Source {
+		c.value(hSource, append(c.buf, source(c.Decision.Source)...))
+	}
+	if want.Degraded && c.degraded() {
+		c.value(hDegraded, append(c.buf, "true"...))
+		c.value(hWarning, append(c.buf, `199 - "limits are kept by this node alone"`...))
+	}
 }
 
 func (c *Call) degraded() bool {
@@ -122,7 +130,7 @@ func (c *Call) ietf() {
 		if len(b) > len(c.buf) {
 			b = append(b, ", "...)
 		}
-		q := c.quota(i)
+		q := &c.quotas[i]
 		b = append(b, q.text[:q.name]...)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, d.Results[i].Remaining.Whole(), 10)

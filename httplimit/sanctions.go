@@ -14,7 +14,7 @@ const (
 
 // banned says whether the caller is banned, by its own name or its address.
 func (g *Gate) banned(c *Call) bool {
-	if g.config.Abuse == nil || c.Policy.Abuse.Ban == nil {
+	if c.Policy.Abuse.Ban == nil {
 		return false
 	}
 	left := g.config.Abuse.Banned(c.Identity.Entity)
@@ -31,7 +31,7 @@ func (g *Gate) banned(c *Call) bool {
 // emergency adds a stricter limit for a caller who sends far more than usual.
 func (g *Gate) emergency(c *Call) {
 	e := c.Policy.Abuse.Emergency
-	if g.config.Abuse == nil || e == nil || !g.config.Abuse.Emergency(c.Identity.Entity) {
+	if e == nil || !g.config.Abuse.Emergency(c.Identity.Entity) {
 		return
 	}
 	c.take.Tier = c.Tier.Name
@@ -44,7 +44,7 @@ func (g *Gate) emergency(c *Call) {
 
 // seen tells the guard of the request.
 func (g *Gate) seen(c *Call) {
-	if a := &c.Policy.Abuse; g.config.Abuse != nil && (a.Ban != nil || a.Emergency != nil) {
+	if a := &c.Policy.Abuse; a.Ban != nil || a.Emergency != nil {
 		refused := c.Outcome == Refused || c.Outcome == Invalid
 		g.config.Abuse.Seen(a, c.Identity.Entity, refused)
 	}

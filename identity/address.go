@@ -87,50 +87,43 @@ func lastField(s string) (rest, last string, more bool) {
 	return s[:i], strings.Trim(s[i+1:], " \t"), true
 }
 
+// maxHost is longer than any address with its port.
+const maxHost = 100
+
 // hop reads an address as proxies and sockets write it: with or without a
 // port, in brackets, with a zone, or IPv4 mapped into IPv6. It answers nil if
 // it is none.
 func (a *addresses) hop(s string) *host {
-	if text, ok := withoutPort(s); ok {
-		return a.hosts.find(text, a.read)
+	if len(s) > maxHost {
+		return nil
 	}
-	return nil
+	return a.hosts.find(withoutPort(s), a.read)
 }
 
-// withoutPort cuts a port off, if there is one. Brackets stay.
-func withoutPort(s string) (string, bool) {
-	end := len(s)
-	if end > 100 {
-		return "", false
+// withoutPort cuts a port off, if there is one. Brackets stay. A colon before
+// the last number is part of an IPv6 address, unless brackets are around it.
+func withoutPort(s string) string {
+	i := len(s)
+	for i > 0 && '0' <= s[i-1] && s[i-1] <= '9' {
+		i--
 	}
-	if strings.HasPrefix(s, "[") {
-		end = strings.IndexByte(s, ']') + 1
-	} else if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
-		end = i
+	if digits := len(s) - i; i < 2 || s[i-1] != ':' || digits == 0 || digits > 5 {
+		return s
 	}
-	return s[:end], end > 0 && portOrNothing(s[end:])
-}
-
-func portOrNothing(s string) bool {
-	if s == "" {
-		return true
+	if host := s[:i-1]; host[len(host)-1] == ']' || strings.IndexByte(host, ':') < 0 {
+		return host
 	}
-	if s[0] != ':' || len(s) < 2 || len(s) > 6 {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
+	return s
 }
 
 // read makes a host of its text, or nil.
 func (a *addresses) read(text string) *host {
 	inner, brackets := strings.CutPrefix(text, "[")
 	if brackets {
-		inner = inner[:len(inner)-1]
+		var closed bool
+		if inner, closed = strings.CutSuffix(inner, "]"); !closed {
+			return nil
+		}
 	}
 	addr, err := netip.ParseAddr(inner)
 	if err != nil || brackets && !addr.Is6() {

@@ -3,6 +3,7 @@ package identity
 import (
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,8 @@ func FuzzXForwardedFor(f *testing.F) {
 	})
 }
 
+var port = regexp.MustCompile(`^:[0-9]{1,5}$`)
+
 func slowClient(lines []string) netip.Addr {
 	socket := netip.MustParseAddr("10.0.0.1")
 	ours := netip.MustParsePrefix("10.0.0.0/8")
@@ -54,7 +57,7 @@ func slowClient(lines []string) netip.Addr {
 			if err != nil || !addr.Is6() {
 				return socket
 			}
-		} else if end := strings.LastIndexByte(hop, ':'); end > 0 && portOrNothing(hop[end:]) {
+		} else if end := strings.LastIndexByte(hop, ':'); end > 0 && port.MatchString(hop[end:]) {
 			// Ports beyond 65535 are no worse than others.
 			if inner, ok := strings.CutPrefix(hop[:end], "["); ok && strings.HasSuffix(inner, "]") {
 				if addr, _ = netip.ParseAddr(strings.TrimSuffix(inner, "]")); !addr.Is6() {

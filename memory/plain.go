@@ -36,13 +36,14 @@ type plain struct {
 	spec      *bucket.Spec
 	used, rem int64
 	subject   uint64 // its hash
+	address   uint64 // if all that follow join it
 	joins     bool   // it has the subject of the one before
 }
 
 func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision) bool {
 	key := &t.Demands[0].Key
 	subject := s.hashSubject(key)
-	s.prefetch(subject, key, len(buckets))
+	buckets[0].address = s.prefetch(subject, key, len(buckets))
 	joined := 1 // that have the subject of the first
 	for i := range buckets {
 		b, dm := &buckets[i], &t.Demands[i]
@@ -54,7 +55,7 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 				joined++
 			} else {
 				subject = s.hashSubject(&dm.Key)
-				s.prefetch(subject, &dm.Key, len(buckets)-i)
+				b.address = s.prefetch(subject, &dm.Key, len(buckets)-i)
 			}
 		}
 		b.subject = subject
@@ -103,30 +104,34 @@ func sameRate(a, b *sluice.Limit) bool {
 // It reports whether it could.
 func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok, allowed bool) {
 	allowed = true
-	var at spot
-	var in *table
+	var index int
+	var record []int64
 	var sc *scope
 	for i := range buckets {
 		b, dm := &buckets[i], &demands[i]
 		// Limits that are taken together are mostly in one record, in order.
-		if at.index++; !b.joins || at.index >= len(sc.limits) || sc.limits[at.index].name != dm.Key.Limit {
+		if index++; !b.joins || index >= len(sc.limits) || sc.limits[index].name != dm.Key.Limit {
 			n := 1
 			for j := i + 1; j < len(buckets) && buckets[j].joins; j++ {
 				n++
 			}
+			if b.joins || n != len(buckets)-i {
+				b.address = s.address(groupClass(n), b.subject, &dm.Key)
+			}
 			sh := &s.shards[shardOf(b.subject)]
-			if at = s.find(sh, b.subject, &dm.Key, dm.Key.Entity, n, 0); at.offset == 0 {
+			at := s.find(sh, b.subject, b.address, &dm.Key, dm.Key.Entity, n, 0)
+			if at.offset == 0 {
 				return false, false
 			}
-			in = &sh.tables[at.class]
-			h := in.head(at.offset)
+			index, record = at.index, sh.tables[at.class].slot(at.offset)
+			h := (*head)(record)
 			if h.ext() > 0 {
 				return false, false
 			}
 			sc = s.scopes.get(h.scope())
 		}
-		l := &sc.limits[at.index]
-		st := in.state(at.offset, at.index)
+		l := &sc.limits[index]
+		st := (*state)(record[4+4*index:])
 		if st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
 			return false, false
 		}

@@ -24,11 +24,13 @@ func (h *hint) set(t *table) {
 // prefetch lets the processor fetch what a take of n limits will need while it
 // does what comes before that. In a store that is large and busy, the lock, the
 // tag and the record are not in its caches, and behind the lock it would fetch
-// one after the other.
-func (s *Store) prefetch(subject uint64, k *sluice.Key, n int) {
+// one after the other. It answers the address in the table for such takes.
+func (s *Store) prefetch(subject uint64, k *sluice.Key, n int) uint64 {
 	const line = 64
 	class, shard := classFor(n), shardOf(subject)
+	address := s.address(class, subject, k)
 	h := &s.hints[class][shard]
-	slot, size := homeOf(s.address(class, subject, k)>>tagBits, h.slots.Load()), line<<class
+	slot, size := homeOf(address>>tagBits, h.slots.Load()), line<<class
 	fetch(&s.shards[shard].mu, h.tags.Load(), slot, h.words.Load(), slot*size, size-line)
+	return address
 }

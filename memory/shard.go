@@ -38,11 +38,11 @@ type spot struct {
 }
 
 // find looks for a bucket, first where a take of n limits of the subject would
-// have put it, as number guess of them.
-func (s *Store) find(sh *shard, subject uint64, k *sluice.Key, entity string, n, guess int) (at spot) {
-	first := classFor(min(n, maxGroup))
+// have put it, as number guess of them: in that table, the address is this.
+func (s *Store) find(sh *shard, subject, address uint64, k *sluice.Key, entity string, n, guess int) (at spot) {
+	first := groupClass(n)
 	at.class = first
-	at.offset, at.index = sh.tables[first].find(&s.scopes, s.address(first, subject, k), k, entity, guess)
+	at.offset, at.index = sh.tables[first].find(&s.scopes, address, k, entity, guess)
 	for class := uint8(0); at.offset == 0 && class < classes; class++ {
 		if class != first && sh.tables[class].live > 0 {
 			at.class = class

@@ -57,6 +57,10 @@ func mostOf(class uint8) int { return 2<<class - 1 }
 // classFor is the least class with room for n buckets.
 func classFor(n int) uint8 { return uint8(bits.Len(uint(n)) - 1) }
 
+// groupClass is the class of the record that a take of n limits of a subject
+// makes.
+func groupClass(n int) uint8 { return classFor(min(n, maxGroup)) }
+
 // head is that of the record at an offset, which is the number of its slot and
 // one more: 0 is none. It is valid until records are inserted or removed.
 func (t *table) head(offset int) *head { return (*head)(t.words[(offset-1)<<(3+t.class):]) }

@@ -256,7 +256,7 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 // is new and there is no room for it. The demand is number i of n.
 func (s *Store) open(p *place, k *sluice.Key, i, n int, now int64) bool {
 	sh := &s.shards[p.shard]
-	p.spot = s.find(sh, p.subject, k, p.entity, n, i)
+	p.spot = s.find(sh, p.subject, s.address(groupClass(n), p.subject, k), k, p.entity, n, i)
 	if p.offset == 0 {
 		p.state = bucket.State{}
 		return len(p.entity) > sluice.MaxKeyPart || !s.full() && sh.fits(p.entity)
