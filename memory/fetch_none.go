@@ -4,4 +4,4 @@ package memory
 
 import "sync"
 
-func fetch(*sync.Mutex, *byte, int, *int64, int, int) {}
+func fetch(*sync.Mutex, uintptr, uintptr, uintptr, uintptr) {}

@@ -59,8 +59,7 @@ func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found)
 	sh := &s.shards[n]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for i := range sh.tables {
-		t := &sh.tables[i]
+	for _, t := range sh.tables {
 		for at := t.next(0); at > 0; at = t.next(at) {
 			h := t.head(at)
 			sc := s.scopes.get(h.scope())

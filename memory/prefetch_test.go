@@ -28,11 +28,13 @@ func TestHintsFollowTheirTables(t *testing.T) {
 	}
 	for i := range s.shards {
 		for class := range 2 {
-			table, hint := &s.shards[i].tables[class], &s.hints[class][i]
-			if table.live == 0 {
+			table, h := s.shards[i].tables[class], &s.hints[class][i]
+			if table == nil {
 				t.Fatalf("shard %d has no record of class %d", i, class)
 			}
-			if hint.tags.Load() != &table.tags[0] || hint.words.Load() != &table.words[0] || hint.slots.Load() != table.slots {
+			var want hint
+			want.set(table)
+			if h.table.Load() != want.table.Load() || h.tags.Load() != want.tags.Load() || h.words.Load() != want.words.Load() || h.slots.Load() != want.slots.Load() {
 				t.Errorf("shard %d, class %d: the hint is of another table", i, class)
 			}
 		}

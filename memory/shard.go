@@ -19,10 +19,11 @@ type shard struct {
 	// Records of one bucket are in the first table, at the address of their
 	// limit. Those of several are in the others, at the address of their
 	// subject, which has few of them, so that nobody fills one place by naming
-	// many limits.
-	tables [classes]table
+	// many limits. A table is nil until it has a record, so that the garbage
+	// collector has little to read in a small store.
+	tables [classes]*table
 
-	_ [56]byte // whole lines of the cache
+	_ [24]byte // a whole line of the cache
 }
 
 const (
@@ -44,9 +45,9 @@ func (s *Store) find(sh *shard, subject, address uint64, k *sluice.Key, entity s
 	at.class = first
 	at.offset, at.index = sh.tables[first].find(&s.scopes, address, k, entity, guess)
 	for class := uint8(0); at.offset == 0 && class < classes; class++ {
-		if class != first && sh.tables[class].live > 0 {
+		if t := sh.tables[class]; class != first && t != nil && t.live > 0 {
 			at.class = class
-			at.offset, at.index = sh.tables[class].find(&s.scopes, s.address(class, subject, k), k, entity, guess)
+			at.offset, at.index = t.find(&s.scopes, s.address(class, subject, k), k, entity, guess)
 		}
 	}
 	return at
@@ -54,16 +55,18 @@ func (s *Store) find(sh *shard, subject, address uint64, k *sluice.Key, entity s
 
 // groups counts the records with several buckets that a subject has.
 func (s *Store) groups(sh *shard, subject uint64, k *sluice.Key, entity string) (n int) {
-	for class := 1; class < classes; class++ {
-		n += sh.tables[class].count(&s.scopes, s.address(uint8(class), subject, k), k, entity)
+	for class, t := range sh.tables[1:] {
+		if t != nil {
+			n += t.count(&s.scopes, s.address(uint8(class+1), subject, k), k, entity)
+		}
 	}
 	return n
 }
 
 // fits reports whether a record for entity can be inserted.
 func (sh *shard) fits(entity string) bool {
-	for i := range sh.tables {
-		if !sh.tables[i].fits(entity) {
+	for _, t := range sh.tables {
+		if t != nil && !t.fits(entity) {
 			return false
 		}
 	}

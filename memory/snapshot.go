@@ -143,8 +143,7 @@ func (s *Store) copyShard(sh *shard) []savedRecord {
 	defer sh.mu.Unlock()
 	now := s.clock.now()
 	var records []savedRecord
-	for i := range sh.tables {
-		t := &sh.tables[i]
+	for _, t := range sh.tables {
 		for at := t.next(0); at > 0; at = t.next(at) {
 			records = s.copyRecord(records, t, at, now)
 		}

@@ -102,12 +102,6 @@ func Open(config Config) (*Store, error) {
 	s := &Store{config: config, seed: maphash.MakeSeed(), stop: make(chan struct{})}
 	s.clock.start(config)
 	s.scopes.init(&s.bytes)
-	for i := range s.shards {
-		for class := range s.shards[i].tables {
-			t := &s.shards[i].tables[class]
-			t.class, t.hint = uint8(class), &s.hints[class][i]
-		}
-	}
 	for i := range s.receipts {
 		s.receipts[i].byID = map[string]*receipt{}
 	}

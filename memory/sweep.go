@@ -51,8 +51,10 @@ func (s *Store) over(t *table, at int, sc *scope, now int64) bool {
 func (s *Store) makeRoom(shard uint32, now int64) bool {
 	sh := &s.shards[shard]
 	sh.mu.Lock()
-	for i := range sh.tables {
-		s.sweep(&sh.tables[i], 32, now)
+	for _, t := range sh.tables {
+		if t != nil {
+			s.sweep(t, 32, now)
+		}
 	}
 	sh.mu.Unlock()
 	return !s.full()
@@ -87,8 +89,8 @@ func (s *Store) housekeep() {
 func (s *Store) sweepSome(part int) {
 	for i := part; i < shardCount; i += passTicks {
 		sh := &s.shards[i]
-		for j := range sh.tables {
-			s.sweepAll(sh, &sh.tables[j])
+		for class := range sh.tables {
+			s.sweepAll(sh, class)
 		}
 	}
 	for i := part; i < receiptShards; i += passTicks {
@@ -100,9 +102,12 @@ func (s *Store) sweepSome(part int) {
 }
 
 // sweepAll goes once over a table, a batch at a time.
-func (s *Store) sweepAll(sh *shard, t *table) {
+func (s *Store) sweepAll(sh *shard, class int) {
 	sh.mu.Lock()
-	left := t.live
+	t, left := sh.tables[class], 0
+	if t != nil {
+		left = t.live
+	}
 	sh.mu.Unlock()
 	for left > 0 {
 		n := min(left, sweepBatch)

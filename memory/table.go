@@ -31,8 +31,6 @@ type table struct {
 	cursor int // where the next few records are checked for being full
 
 	hint *hint // for those without the lock
-
-	_ [24]byte // so that what look-ups need of a table is in one line of the cache
 }
 
 const (
@@ -48,6 +46,12 @@ const (
 	lows   = 0x0101010101010101
 	highs  = 0x8080808080808080
 )
+
+func newTable(class uint8, hint *hint) *table {
+	t := &table{class: class, hint: hint}
+	t.rebuild(0)
+	return t
+}
 
 // most is how many buckets a record of the table has room for.
 func (t *table) most() int { return mostOf(t.class) }
@@ -83,7 +87,7 @@ func (t *table) wrap(slot int) int {
 // buckets that is, by guess; or 0. The entity is k's own, or that of an
 // overflow bucket.
 func (t *table) find(ss *scopes, address uint64, k *sluice.Key, entity string, guess int) (offset, index int) {
-	if t.slots == 0 {
+	if t == nil {
 		return 0, 0
 	}
 	slot := homeOf(address>>tagBits, t.slots)
@@ -126,9 +130,6 @@ func (t *table) isAt(slot int, ss *scopes, k *sluice.Key, entity string, guess i
 
 // count is how many records k's subject has at its address.
 func (t *table) count(ss *scopes, address uint64, k *sluice.Key, entity string) (n int) {
-	if t.live == 0 {
-		return 0
-	}
 	for slot := homeOf(address>>tagBits, t.slots); t.tags[slot] != empty; slot = t.wrap(slot + 1) {
 		h := t.head(slot + 1)
 		if t.tags[slot] == alive|byte(address&tagMask) && t.isEntity(h, entity) && ss.get(h.scope()).covers(k) {
@@ -237,6 +238,9 @@ func (t *table) rebuild(n int) {
 // next is the offset of the record after the one at offset, or the first one
 // after 0; it answers 0 at the end.
 func (t *table) next(offset int) int {
+	if t == nil {
+		return 0
+	}
 	for ; offset < int(t.slots); offset++ {
 		if t.tags[offset]&alive != 0 {
 			return offset + 1

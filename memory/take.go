@@ -261,7 +261,7 @@ func (s *Store) open(p *place, k *sluice.Key, i, n int, now int64) bool {
 		p.state = bucket.State{}
 		return len(p.entity) > sluice.MaxKeyPart || !s.full() && sh.fits(p.entity)
 	}
-	t := &sh.tables[p.class]
+	t := sh.tables[p.class]
 	p.spec = s.scopes.get(t.head(p.offset).scope()).limits[p.index].spec
 	p.state = t.read(p.offset, p.index)
 	p.view = p.spec.View(&p.state, now)
@@ -362,7 +362,7 @@ func (s *Store) exit(places []place) {
 // write stores the state of a bucket that exists, if it has changed.
 func (s *Store) write(p *place) {
 	if p.changed && p.offset > 0 {
-		t := &s.shards[p.shard].tables[p.class]
+		t := s.shards[p.shard].tables[p.class]
 		if p.adopted {
 			h := t.head(p.offset)
 			h.setScope(s.scopes.change(s.scopes.get(h.scope()), p.index, p.spec).id)
@@ -390,8 +390,12 @@ func (s *Store) insert(places []place) {
 		s.scopes.release(p.scope)
 		return
 	}
-	sh := &s.shards[p.shard]
-	t := &sh.tables[classFor(len(places))]
+	class := classFor(len(places))
+	t := s.shards[p.shard].tables[class]
+	if t == nil {
+		t = newTable(class, &s.hints[class][p.shard])
+		s.shards[p.shard].tables[class] = t
+	}
 	k := p.scope.key(p.entity, 0)
 	at := t.insert(s.address(t.class, p.subject, &k), p.entity, p.scope.id) // with the use of the scope
 	size := recordSize(t.class, len(p.entity))
