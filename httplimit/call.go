@@ -77,7 +77,9 @@ type Call struct {
 	ends []headerValue
 	text string // of the last headers
 
-	quotas []quota
+	values   []string // not used yet
+	quotas   []quota
+	policies string // of the quotas, for RateLimit-Policy
 }
 
 // reset keeps the memory. It goes field by field, which is quicker than to

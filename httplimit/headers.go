@@ -24,9 +24,10 @@ const (
 	hWarning   = "Warning"
 )
 
-// headerValue is where in the buffer the value of a header ends.
+// headerValue is a header: its text, or where in the buffer that ends.
 type headerValue struct {
 	name string
+	text string
 	end  int
 }
 
@@ -82,13 +83,16 @@ func source(s sluice.Source) string {
 // value ends the value of a header.
 func (c *Call) value(name string, buf []byte) {
 	c.buf = buf
-	c.ends = append(c.ends, headerValue{name, len(buf)})
+	c.ends = append(c.ends, headerValue{name: name, end: len(buf)})
 }
 
-// flush puts the values into h, with one allocation for their text and one
-// for the slices that headers are. Callers far below their limits get the
-// same text again and again; then it is the one of before, and only the
-// slices are new: those a handler may write into.
+// valuesAtOnce is for how many headers memory is asked for at once.
+const valuesAtOnce = 64
+
+// flush puts the values into h, with one allocation for their text. Callers far
+// below their limits get the same text again and again; then it is the one of
+// before. The slices that headers are come from a larger one, and none is used
+// twice: a handler may write into it.
 func (c *Call) flush(h http.Header) {
 	if len(c.ends) == 0 {
 		return
@@ -96,12 +100,19 @@ func (c *Call) flush(h http.Header) {
 	if c.text != string(c.buf) { // which does not allocate
 		c.text = string(c.buf)
 	}
-	text, start := c.text, 0
-	values := make([]string, len(c.ends))
-	for i, e := range c.ends {
-		values[i] = text[start:e.end]
-		h[e.name] = values[i : i+1 : i+1]
-		start = e.end
+	if len(c.values) < len(c.ends) {
+		c.values = make([]string, valuesAtOnce)
+	}
+	start := 0
+	for i := range c.ends {
+		e := &c.ends[i]
+		value := e.text
+		if value == "" {
+			value, start = c.text[start:e.end], e.end
+		}
+		c.values[0] = value
+		h[e.name] = c.values[:1:1]
+		c.values = c.values[1:]
 	}
 	c.buf, c.ends = c.buf[:0], c.ends[:0]
 }
@@ -110,31 +121,23 @@ func (c *Call) flush(h http.Header) {
 // IETF draft says (draft-ietf-httpapi-ratelimit-headers-11). Shadow limits
 // are nobody's business.
 func (c *Call) ietf() {
-	d := &c.Decision
-	b := c.buf
-	for i := range d.Demands {
-		if d.Demands[i].Shadow {
-			continue
-		}
-		if len(b) > len(c.buf) {
-			b = append(b, ", "...)
-		}
-		b = append(b, c.quota(i).text...)
+	if !c.described() {
+		c.describe()
 	}
-	c.value(hPolicy, b)
-	b = c.buf
-	for i := range d.Demands {
-		if d.Demands[i].Shadow {
+	c.ends = append(c.ends, headerValue{name: hPolicy, text: c.policies})
+	b := c.buf
+	for i := range c.quotas {
+		q, r := &c.quotas[i], &c.Decision.Results[i]
+		if q.shadow {
 			continue
 		}
 		if len(b) > len(c.buf) {
 			b = append(b, ", "...)
 		}
-		q := &c.quotas[i]
-		b = append(b, q.text[:q.name]...)
+		b = append(b, q.name...)
 		b = append(b, ";r="...)
-		b = strconv.AppendInt(b, d.Results[i].Remaining.Whole(), 10)
-		if t, ok := renewal(&d.Results[i]); ok {
+		b = strconv.AppendInt(b, r.Remaining.Whole(), 10)
+		if t, ok := renewal(r); ok {
 			b = append(b, ";t="...)
 			b = strconv.AppendInt(b, t, 10)
 		}
@@ -142,28 +145,47 @@ func (c *Call) ietf() {
 	c.value(hRateLimit, b)
 }
 
-// quota is how a limit is written in RateLimit-Policy. It is kept for the next
-// call, which mostly is under the same limits.
+// quota is a limit as the headers have it.
 type quota struct {
-	label string
-	limit sluice.Limit
-	text  []byte
-	name  int // so many bytes of the text are its name
+	label  string
+	limit  sluice.Limit
+	shadow bool
+	name   string // the label, written as a structured field is
 }
 
-// quota is that of a demand.
-func (c *Call) quota(i int) *quota {
-	for len(c.quotas) <= i {
-		c.quotas = append(c.quotas, quota{})
+// described says whether the quotas are those of the demands. Mostly they are:
+// the last call was under the same limits.
+func (c *Call) described() bool {
+	demands := c.Decision.Demands
+	if len(c.quotas) != len(demands) {
+		return false
 	}
-	q, limit := &c.quotas[i], &c.Decision.Demands[i].Limit
-	if q.label != c.Labels[i] || q.limit != *limit {
-		q.label, q.limit = c.Labels[i], *limit
-		q.text = appendName(q.text[:0], q.label)
-		q.name = len(q.text)
-		q.text = appendQuota(q.text, limit)
+	for i := range demands {
+		if q, d := &c.quotas[i], &demands[i]; q.label != c.Labels[i] || q.limit != d.Limit || q.shadow != d.Shadow {
+			return false
+		}
 	}
-	return q
+	return true
+}
+
+// describe makes the quotas of the demands, and the text of RateLimit-Policy.
+func (c *Call) describe() {
+	c.quotas = c.quotas[:0]
+	var b []byte
+	for i := range c.Decision.Demands {
+		d := &c.Decision.Demands[i]
+		name := string(appendName(nil, c.Labels[i]))
+		c.quotas = append(c.quotas, quota{c.Labels[i], d.Limit, d.Shadow, name})
+		if d.Shadow {
+			continue
+		}
+		if len(b) > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, name...)
+		b = appendQuota(b, &d.Limit)
+	}
+	c.policies = string(b)
 }
 
 // appendQuota writes a limit's quota and window. The quota of a token bucket
