@@ -21,14 +21,38 @@ func shardOf(subject uint64) uint32 { return uint32(subject >> (64 - shardBits))
 // hashSubject hashes a key without its limit. Empty parts are passed over:
 // which they are shows in how the others are mixed.
 func (s *Store) hashSubject(k *sluice.Key) uint64 {
-	h := maphash.String(s.seed, k.Entity)
+	h := s.hash(k.Entity)
 	if k.Resource != "" {
-		h = mix(h, maphash.String(s.seed, k.Resource), 1)
+		h = mix(h, s.hash(k.Resource), 1)
 	}
 	if k.Namespace != "" {
-		h = mix(h, maphash.String(s.seed, k.Namespace), 2)
+		h = mix(h, s.hash(k.Namespace), 2)
 	}
 	return h
+}
+
+// hash hashes a part of a key. For the short ones, which most are, it does in
+// a few steps what wyhash does with them.
+func (s *Store) hash(text string) uint64 {
+	n := len(text)
+	var a, b uint64
+	switch {
+	case n > 16:
+		return maphash.String(s.seed, text)
+	case n >= 8:
+		a, b = uint64(load8(text)), uint64(load8(text[n-8:]))
+	case n >= 4:
+		a, b = load4(text), load4(text[n-4:])
+	case n > 0:
+		a = uint64(text[0]) | uint64(text[n/2])<<8 | uint64(text[n-1])<<16
+	}
+	high, low := bits.Mul64(a^s.secret[0], b^s.secret[1]^uint64(n))
+	return high ^ low
+}
+
+func load4(s string) uint64 {
+	_ = s[3]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
 }
 
 // address is where a record belongs in the table of a class of its shard. A
@@ -37,7 +61,7 @@ func (s *Store) hashSubject(k *sluice.Key) uint64 {
 func (s *Store) address(class uint8, subject uint64, k *sluice.Key) uint64 {
 	const bits = homeBits + tagBits
 	if class == 0 && k.Limit != "" {
-		subject = mix(subject, maphash.String(s.seed, k.Limit), 3)
+		subject = mix(subject, s.hash(k.Limit), 3)
 	}
 	return subject >> (64 - shardBits - bits) & (1<<bits - 1)
 }

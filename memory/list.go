@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"time"
 
@@ -84,7 +83,7 @@ func (s *Store) listRecord(all []found, t *table, at int, sc *scope, from int, n
 	for i := range sc.limits {
 		spec, st := sc.limits[i].spec, t.read(at, i)
 		v := spec.View(&st, now)
-		hash := int(h.home()<<homeBits | maphash.String(s.seed, sc.limits[i].name)&(1<<homeBits-1))
+		hash := int(h.home()<<homeBits | s.hash(sc.limits[i].name)&(1<<homeBits-1))
 		if hash < from || v.Idle() {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,7 @@ type Store struct {
 	hints    [classes][shardCount]hint // of their tables
 	config   Config
 	seed     maphash.Seed
+	secret   [2]uint64 // for short hashes
 	clock    clock
 	scopes   scopes
 	receipts [receiptShards]receipts
@@ -99,7 +101,7 @@ func Open(config Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, seed: maphash.MakeSeed(), stop: make(chan struct{})}
+	s := &Store{config: config, seed: maphash.MakeSeed(), secret: [2]uint64{rand.Uint64(), rand.Uint64()}, stop: make(chan struct{})}
 	s.clock.start(config)
 	s.scopes.init(&s.bytes)
 	for i := range s.receipts {
