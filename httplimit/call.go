@@ -75,7 +75,7 @@ type Call struct {
 	take sluice.Take
 	buf  []byte
 	ends []headerValue
-	text string // of the last headers
+	text string // of the last RateLimit
 
 	values   []string // not used yet
 	quotas   []quota

@@ -24,20 +24,19 @@ const (
 	hWarning   = "Warning"
 )
 
-// headerValue is a header: its text, or where in the buffer that ends.
+// headerValue is where in the buffer the value of a header ends.
 type headerValue struct {
 	name string
-	text string
 	end  int
 }
 
 // Headers writes what the policy wants responses to tell about the call into
-// h. All values share one piece of memory.
+// h.
 func (c *Call) Headers(h http.Header) {
 	if len(c.Decision.Results) > 0 && !c.Decision.Demands[c.Decision.Decider].Shadow {
 		want := &c.Policy.Headers
 		if want.IETF {
-			c.ietf()
+			c.ietf(h)
 		}
 		if want.Legacy || want.XRateLimit || want.Cost || want.Source || c.degraded() {
 			c.others(want)
@@ -46,7 +45,9 @@ func (c *Call) Headers(h http.Header) {
 	if !c.Outcome.Passes() && c.RetryAfter > 0 && c.RetryAfter != sluice.Never {
 		c.value(hRetry, strconv.AppendInt(c.buf, ceilSeconds(c.RetryAfter), 10))
 	}
-	c.flush(h)
+	if len(c.ends) > 0 {
+		c.flush(h)
+	}
 }
 
 // others writes all but what most policies want.
@@ -83,55 +84,50 @@ func source(s sluice.Source) string {
 // value ends the value of a header.
 func (c *Call) value(name string, buf []byte) {
 	c.buf = buf
-	c.ends = append(c.ends, headerValue{name: name, end: len(buf)})
+	c.ends = append(c.ends, headerValue{name, len(buf)})
+}
+
+// flush sets the headers whose values are in the buffer. They share one piece
+// of memory.
+func (c *Call) flush(h http.Header) {
+	text, start := string(c.buf), 0
+	for _, e := range c.ends {
+		c.set(h, e.name, text[start:e.end])
+		start = e.end
+	}
+	c.buf, c.ends = c.buf[:0], c.ends[:0]
 }
 
 // valuesAtOnce is for how many headers memory is asked for at once.
 const valuesAtOnce = 64
 
-// flush puts the values into h, with one allocation for their text. Callers far
-// below their limits get the same text again and again; then it is the one of
-// before. The slices that headers are come from a larger one, and none is used
-// twice: a handler may write into it.
-func (c *Call) flush(h http.Header) {
-	if len(c.ends) == 0 {
-		return
-	}
-	if c.text != string(c.buf) { // which does not allocate
-		c.text = string(c.buf)
-	}
-	if len(c.values) < len(c.ends) {
+// set sets a header. The slices that headers are come from a larger one, and
+// none is used twice: a handler may write into it.
+func (c *Call) set(h http.Header, name, value string) {
+	if len(c.values) == 0 {
 		c.values = make([]string, valuesAtOnce)
 	}
-	start := 0
-	for i := range c.ends {
-		e := &c.ends[i]
-		value := e.text
-		if value == "" {
-			value, start = c.text[start:e.end], e.end
-		}
-		c.values[0] = value
-		h[e.name] = c.values[:1:1]
-		c.values = c.values[1:]
-	}
-	c.buf, c.ends = c.buf[:0], c.ends[:0]
+	v := c.values[:1:1]
+	c.values = c.values[1:]
+	v[0] = value
+	h[name] = v
 }
 
-// ietf writes RateLimit-Policy and RateLimit as structured fields, as the
+// ietf sets RateLimit-Policy and RateLimit, which are structured fields, as the
 // IETF draft says (draft-ietf-httpapi-ratelimit-headers-11). Shadow limits
 // are nobody's business.
-func (c *Call) ietf() {
+func (c *Call) ietf(h http.Header) {
 	if !c.described() {
 		c.describe()
 	}
-	c.ends = append(c.ends, headerValue{name: hPolicy, text: c.policies})
+	c.set(h, hPolicy, c.policies)
 	b := c.buf
 	for i := range c.quotas {
 		q, r := &c.quotas[i], &c.Decision.Results[i]
 		if q.shadow {
 			continue
 		}
-		if len(b) > len(c.buf) {
+		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
 		b = append(b, q.name...)
@@ -142,7 +138,12 @@ func (c *Call) ietf() {
 			b = strconv.AppendInt(b, t, 10)
 		}
 	}
-	c.value(hRateLimit, b)
+	// Callers far below their limits get the same text again and again.
+	if c.text != string(b) { // which does not allocate
+		c.text = string(b)
+	}
+	c.set(h, hRateLimit, c.text)
+	c.buf = b[:0]
 }
 
 // quota is a limit as the headers have it.

@@ -76,10 +76,9 @@ func (s *Set) Namespace() string { return s.base.Key.Namespace }
 
 // Append adds the set's demands for an entity to dst.
 func (s *Set) Append(dst []sluice.Demand, entity string) []sluice.Demand {
-	n := len(dst)
-	dst = append(dst, s.Demands...)
-	for i := n; i < len(dst); i++ {
-		dst[i].Key.Entity = entity
+	for i := range s.Demands {
+		dst = append(dst, s.Demands[i])
+		dst[len(dst)-1].Key.Entity = entity
 	}
 	return dst
 }
