@@ -14,6 +14,9 @@ const (
 	tagMask  = 1<<tagBits - 1
 )
 
+// odd spreads what it is multiplied with over all bits.
+const odd = 0x9e3779b97f4a7c15
+
 // shardOf is the shard of a subject, which all of its limits share, so that a
 // take of several of them needs one lock.
 func shardOf(subject uint64) uint32 { return uint32(subject >> (64 - shardBits)) }
@@ -37,8 +40,11 @@ func (s *Store) hash(text string) uint64 {
 	n := len(text)
 	var a, b uint64
 	switch {
-	case n > 16:
+	case n > 32:
 		return maphash.String(s.seed, text)
+	case n > 16:
+		high, low := bits.Mul64(uint64(load8(text))^s.secret[0], uint64(load8(text[8:]))^s.secret[1])
+		a, b = uint64(load8(text[n-16:]))^high^low, uint64(load8(text[n-8:]))
 	case n >= 8:
 		a, b = uint64(load8(text)), uint64(load8(text[n-8:]))
 	case n >= 4:
@@ -46,7 +52,8 @@ func (s *Store) hash(text string) uint64 {
 	case n > 0:
 		a = uint64(text[0]) | uint64(text[n/2])<<8 | uint64(text[n-1])<<16
 	}
-	high, low := bits.Mul64(a^s.secret[0], b^s.secret[1]^uint64(n))
+	high, low := bits.Mul64(a^s.secret[0], b^s.secret[1])
+	high, low = bits.Mul64(high^low^s.secret[0], odd^uint64(n))
 	return high ^ low
 }
 
@@ -69,7 +76,6 @@ func (s *Store) address(class uint8, subject uint64, k *sluice.Key) uint64 {
 // mix makes one hash of two. Both are seeded, so nobody outside can choose
 // keys whose hashes meet.
 func mix(a, b, salt uint64) uint64 {
-	const odd = 0x9e3779b97f4a7c15
 	h := (bits.RotateLeft64(a, 29) ^ b + salt) * odd
 	return h ^ h>>32
 }

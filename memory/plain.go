@@ -20,14 +20,54 @@ func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
 		return false
 	}
 	switch n := len(t.Demands); {
-	case n == 1: // on a smaller stack
-		var one [1]plain
-		return s.takeBuckets(one[:], t, d)
+	case n == 1:
+		return s.takeOne(t, d)
 	case n <= maxPlain:
 		var all [maxPlain]plain
 		return s.takeBuckets(all[:n], t, d)
 	}
 	return false
+}
+
+// takeOne is takeBuckets for a single demand, which most takes have.
+func (s *Store) takeOne(t *sluice.Take, d *sluice.Decision) bool {
+	dm := &t.Demands[0]
+	if dm.Limit.Algorithm != sluice.TokenBucket || dm.Shadow || dm.CountRefused {
+		return false
+	}
+	subject := s.hashSubject(&dm.Key)
+	address := s.prefetch(subject, &dm.Key, 1)
+	now, cost := s.clock.now(), int64(dm.Charge())
+	sh := &s.shards[shardOf(subject)]
+	sh.mu.Lock()
+	at := s.find(sh, subject, address, &dm.Key, dm.Key.Entity, 1, 0)
+	if at.offset == 0 {
+		sh.mu.Unlock()
+		return false
+	}
+	record := sh.tables[at.class].slot(at.offset)
+	h := (*head)(record)
+	l := &s.scopes.get(h.scope()).limits[at.index]
+	st := (*state)(record[4+4*at.index:])
+	if h.ext() > 0 || st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
+		sh.mu.Unlock()
+		return false
+	}
+	used, rem := l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
+	allowed := used+cost <= l.spec.Capacity
+	if allowed {
+		st[wordUsed], st[wordRem], st[wordTime] = used+cost, rem, now
+		st[wordConsumed] = bucket.Saturate(st[wordConsumed] + cost)
+	}
+	spec := l.spec
+	sh.mu.Unlock()
+	if cap(d.Results) == 0 {
+		d.Results = make([]sluice.Result, 1)
+	}
+	d.Results = d.Results[:1]
+	tell(&d.Results[0], spec, used, rem, cost, allowed)
+	conclude(t, d, allowed, now)
+	return true
 }
 
 // plain is one demand's bucket on the short way.
@@ -158,23 +198,31 @@ func answer(buckets []plain, allowed bool, now int64, t *sluice.Take, d *sluice.
 	}
 	d.Results = d.Results[:len(buckets)]
 	for i := range buckets {
-		b, res := &buckets[i], &d.Results[i]
-		used, cost, wait := b.used, int64(t.Demands[i].Charge()), time.Duration(0)
-		over := used + cost - b.spec.Capacity
-		switch {
-		case allowed:
-			used += cost
-		case cost > b.spec.Capacity:
-			cost, wait = 0, sluice.Never
-		case over > 0:
-			cost, wait = 0, time.Duration(b.spec.RepayIn(b.rem, over))*time.Microsecond
-		default:
-			cost = 0
-		}
-		res.Fits, res.Held = over <= 0, false
-		res.Consumed, res.Remaining = sluice.Tokens(cost), sluice.Tokens(b.spec.Capacity-used)
-		res.RetryAfter, res.ResetAfter = wait, time.Duration(b.spec.RepayIn(b.rem, used))*time.Microsecond
+		b := &buckets[i]
+		tell(&d.Results[i], b.spec, b.used, b.rem, int64(t.Demands[i].Charge()), allowed)
 	}
+	conclude(t, d, allowed, now)
+}
+
+// tell is what a bucket answers to a cost, of which it had used so much before.
+func tell(res *sluice.Result, spec *bucket.Spec, used, rem, cost int64, allowed bool) {
+	over, wait := used+cost-spec.Capacity, time.Duration(0)
+	switch {
+	case allowed:
+		used += cost
+	case cost > spec.Capacity:
+		cost, wait = 0, sluice.Never
+	case over > 0:
+		cost, wait = 0, time.Duration(spec.RepayIn(rem, over))*time.Microsecond
+	default:
+		cost = 0
+	}
+	res.Fits, res.Held = over <= 0, false
+	res.Consumed, res.Remaining = sluice.Tokens(cost), sluice.Tokens(spec.Capacity-used)
+	res.RetryAfter, res.ResetAfter = wait, time.Duration(spec.RepayIn(rem, used))*time.Microsecond
+}
+
+func conclude(t *sluice.Take, d *sluice.Decision, allowed bool, now int64) {
 	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
 	d.ID, d.Source, d.Repeated, d.Delay = t.ID, sluice.FromStore, false, 0
 	d.Conclude()
