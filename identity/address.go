@@ -32,7 +32,10 @@ func (a *addresses) init(c *Address) {
 }
 
 func (a *addresses) identify(header http.Header, remote string, id *Identity) {
-	h := a.client(header, a.hop(remote))
+	h := a.hop(remote)
+	if h == nil || h.trusted {
+		h = a.client(header, h)
+	}
 	id.Client, id.Address, id.Entity = h.addr, h.name, h.name
 }
 

@@ -149,6 +149,9 @@ func New(ctx context.Context, config Config, options ...Option) (*Identifier, er
 func (i *Identifier) Identify(ctx context.Context, header http.Header, remote string, id *Identity) error {
 	*id = Identity{}
 	i.addresses.identify(header, remote, id)
+	if i.keys == nil && i.verify == nil && i.tokens == nil {
+		return nil // what else is sent is for somebody else
+	}
 	err := i.credentials(ctx, header, id)
 	if err != nil {
 		*id = Identity{Entity: id.Address, Address: id.Address, Client: id.Client}
@@ -158,9 +161,6 @@ func (i *Identifier) Identify(ctx context.Context, header http.Header, remote st
 
 // credentials looks for a key, then for a token.
 func (i *Identifier) credentials(ctx context.Context, header http.Header, id *Identity) error {
-	if i.keys == nil && i.verify == nil && i.tokens == nil {
-		return nil // what is sent is for somebody else
-	}
 	bearer, err := bearerToken(header)
 	if err != nil {
 		return err
