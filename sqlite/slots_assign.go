@@ -67,15 +67,14 @@ func encodeOpen(open []int64) (any, error) {
 	return string(b), err
 }
 
+// checkVersion says that a plan is stale if it has changed, or is gone.
 func checkVersion(ctx context.Context, tx *sql.Tx, plan int64, version int) error {
 	var active int
-	if err := tx.QueryRowContext(ctx, "SELECT version FROM slot_plan WHERE id = ?", plan).Scan(&active); err != nil {
-		return err
-	}
-	if active != version {
+	err := tx.QueryRowContext(ctx, "SELECT version FROM slot_plan WHERE id = ?", plan).Scan(&active)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && active != version {
 		return schedule.ErrStale
 	}
-	return nil
+	return err
 }
 
 // Assign finds a slot for one event.

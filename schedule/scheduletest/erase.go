@@ -64,6 +64,10 @@ func erasing(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	before := Count(t, b.store, other, "tenant2", "p")
+	known, err := b.store.Plan(t.Context(), "tenant", "p")
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	// One small step, and it can be used no more.
 	if erased, err := b.store.Erase(t.Context(), "tenant", 1); err != nil || !erased.More {
@@ -78,6 +82,18 @@ func erasing(t *testing.T, b *bench) {
 	b.nothing(t, "tenant")
 	if _, err := tenant.Assign(t.Context(), schedule.Request{Event: "new", Plan: "p", At: noon}); !errors.Is(err, schedule.ErrNotFound) {
 		t.Errorf("an event in a plan that is gone: %v", err)
+	}
+	// A node that has not heard of it yet asks by the number that the plan had.
+	search := schedule.Search{
+		Namespace: "tenant", Event: "new", Plan: known.ID, PlanName: "p", Version: known.Plan.Version, Max: 5,
+		From: noon.UnixMicro(), Until: noon.Add(time.Hour).UnixMicro(), Now: noon.UnixMicro(),
+	}
+	if found, err := b.store.Assign(t.Context(), &search); !errors.Is(err, schedule.ErrStale) {
+		t.Errorf("an event for the number of a plan that is gone: %v, %+v", err, found)
+	}
+	stretch := schedule.Stretch{Plan: known.ID, Version: known.Plan.Version, From: search.From, To: search.Until}
+	if err := b.store.Prepare(t.Context(), []schedule.Stretch{stretch}); !errors.Is(err, schedule.ErrStale) {
+		t.Errorf("windows for the number of a plan that is gone: %v", err)
 	}
 	expect(t, Count(t, b.store, other, "tenant2", "p"), before)
 	expect(t, Count(t, b.store, own, "", "p"), before)
