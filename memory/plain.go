@@ -76,14 +76,13 @@ type plain struct {
 	spec      *bucket.Spec
 	used, rem int64
 	subject   uint64 // its hash
-	address   uint64 // if all that follow join it
 	joins     bool   // it has the subject of the one before
 }
 
 func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision) bool {
 	key := &t.Demands[0].Key
 	subject := s.hashSubject(key)
-	buckets[0].address = s.prefetch(subject, key, len(buckets))
+	s.prefetch(subject, key, len(buckets))
 	joined := 1 // that have the subject of the first
 	for i := range buckets {
 		b, dm := &buckets[i], &t.Demands[i]
@@ -95,7 +94,7 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 				joined++
 			} else {
 				subject = s.hashSubject(&dm.Key)
-				b.address = s.prefetch(subject, &dm.Key, len(buckets)-i)
+				s.prefetch(subject, &dm.Key, len(buckets)-i)
 			}
 		}
 		b.subject = subject
@@ -155,11 +154,9 @@ func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok
 			for j := i + 1; j < len(buckets) && buckets[j].joins; j++ {
 				n++
 			}
-			if b.joins || n != len(buckets)-i {
-				b.address = s.address(groupClass(n), b.subject, &dm.Key)
-			}
 			sh := &s.shards[shardOf(b.subject)]
-			at := s.find(sh, b.subject, b.address, &dm.Key, dm.Key.Entity, n, 0)
+			address := s.address(groupClass(n), b.subject, &dm.Key)
+			at := s.find(sh, b.subject, address, &dm.Key, dm.Key.Entity, n, 0)
 			if at.offset == 0 {
 				return false, false
 			}
