@@ -179,6 +179,7 @@ func listed(l *policy.List, id *identity.Identity) bool {
 	return !l.Empty() && isOn(l, id)
 }
 
+// isOn is listed for a list with somebody on it; most have nobody.
 func isOn(l *policy.List, id *identity.Identity) bool {
 	return l.HasEntity(id.Entity) || id.Key != "" && l.HasEntity(id.Key) || l.HasAddress(id.Client)
 }

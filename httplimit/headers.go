@@ -98,14 +98,20 @@ func (c *Call) flush(h http.Header) {
 	c.buf, c.ends = c.buf[:0], c.ends[:0]
 }
 
-// valuesAtOnce is for how many headers memory is asked for at once.
-const valuesAtOnce = 64
+// For how many headers memory is asked for at once: few at first, because a
+// call may be used only once.
+const (
+	firstValues = 4
+	moreValues  = 64
+)
 
 // set sets a header. The slices that headers are come from a larger one, and
 // none is used twice: a handler may write into it.
 func (c *Call) set(h http.Header, name, value string) {
-	if len(c.values) == 0 {
-		c.values = make([]string, valuesAtOnce)
+	if c.values == nil {
+		c.values = make([]string, firstValues)
+	} else if len(c.values) == 0 {
+		c.values = make([]string, moreValues)
 	}
 	v := c.values[:1:1]
 	c.values = c.values[1:]

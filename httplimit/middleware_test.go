@@ -228,6 +228,62 @@ func TestEveryFamilyOfHeaders(t *testing.T) {
 	}
 }
 
+// TestAHandlerMayChangeItsHeaders: header values share memory between requests,
+// and what is written about a limit is kept for the next one under it. Neither
+// may show.
+func TestAHandlerMayChangeItsHeaders(t *testing.T) {
+	g := gate(t, fmt.Sprintf(`
+version: 1
+tiers: {free: {limits: {a: 1000/day}}, pro: {limits: {a: 2000/day}}}
+default_tier: free
+limits:
+  a: {per: caller, match: /a}
+  b: {per: caller, match: /b, limit: 1000/day}
+identity: {keys: [{name: p, sha256: %s, tier: pro}]}
+`, hash("pro")))
+	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Rude") != "" {
+			for name, values := range w.Header() {
+				values[0] = "mine"
+				w.Header()[name] = append(values, "and mine")
+			}
+		}
+	}))
+	kinds := []struct {
+		path, key, name string
+		quota, left     int
+	}{{"/a", "", "a", 1000, 1000}, {"/a", "pro", "a", 2000, 2000}, {"/b", "", "b", 1000, 1000}}
+	var got []http.Header
+	for i := range 300 {
+		k := &kinds[i/2%3]
+		r := httptest.NewRequest(http.MethodGet, k.path, nil)
+		if k.key != "" {
+			r.Header.Set("X-API-Key", k.key)
+		}
+		if i%7 == 0 {
+			r.Header.Set("Rude", "yes")
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		got = append(got, w.Header())
+	}
+	for i, header := range got {
+		k := &kinds[i/2%3]
+		k.left--
+		limits, said := header["Ratelimit-Policy"], header["Ratelimit"]
+		if i%7 == 0 {
+			if want := []string{"mine", "and mine"}; !slices.Equal(limits, want) || !slices.Equal(said, want) {
+				t.Errorf("request %d: %q, %q", i, limits, said)
+			}
+			continue
+		}
+		want := fmt.Sprintf("%q;q=%d;w=86400", k.name, k.quota)
+		if begins := fmt.Sprintf("%q;r=%d;t=", k.name, k.left); !slices.Equal(limits, []string{want}) || len(said) != 1 || !strings.HasPrefix(said[0], begins) {
+			t.Errorf("request %d: %q, %q, want %q and %q…", i, limits, said, want, begins)
+		}
+	}
+}
+
 func TestUserAndAddressAreLimitedInOneTake(t *testing.T) {
 	s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(hello)))
 	// 51 different anonymous callers cannot be had from one address, but keys

@@ -219,6 +219,7 @@ func tell(res *sluice.Result, spec *bucket.Spec, used, rem, cost int64, allowed 
 	res.RetryAfter, res.ResetAfter = wait, time.Duration(spec.RepayIn(rem, used))*time.Microsecond
 }
 
+// conclude tells what the results come to.
 func conclude(t *sluice.Take, d *sluice.Decision, allowed bool, now int64) {
 	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
 	d.ID, d.Source, d.Repeated, d.Delay = t.ID, sluice.FromStore, false, 0

@@ -27,8 +27,9 @@ func (h *hint) set(t *table) {
 
 // prefetch lets the processor fetch what a take of n limits will need while it
 // does what comes before that. In a store that is large and busy, the lock, the
-// table, the tag and the record are not in its caches, and behind the lock it would fetch
-// one after the other. It answers the address in the table for such takes.
+// table, the tag and the record are not in its caches, and behind the lock it
+// would fetch one after the other. It answers the bucket's address in the table
+// for such takes.
 func (s *Store) prefetch(subject uint64, k *sluice.Key, n int) uint64 {
 	const line = 64
 	class, shard := classFor(n), shardOf(subject)

@@ -39,7 +39,8 @@ type spot struct {
 }
 
 // find looks for a bucket, first where a take of n limits of the subject would
-// have put it, as number guess of them: in that table, the address is this.
+// have put it, as number guess of them: at this address in the table for such
+// takes.
 func (s *Store) find(sh *shard, subject, address uint64, k *sluice.Key, entity string, n, guess int) (at spot) {
 	first := groupClass(n)
 	at.class = first
