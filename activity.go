@@ -75,7 +75,7 @@ func (a *Activity) Decided(t *Take, d *Decision, err error, _ time.Duration) {
 }
 
 // Consumed does nothing: net consumption is in the bucket.
-func (a *Activity) Consumed(Key, Limit, Tokens) {}
+func (a *Activity) Consumed(Key, Limit, Consumption) {}
 
 func (a *Activity) count(k *Key, now time.Time, allowed, limited, failed int32) {
 	sh := a.shard(k)

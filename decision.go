@@ -37,23 +37,48 @@ type Result struct {
 	// Fits says whether this limit alone had room for the cost.
 	Fits bool
 
-	// Consumed is what was taken from this bucket.
+	// Consumed is by how much net consumption changed: what was taken, or,
+	// negative, what was refunded, whatever refill did in between.
 	Consumed Tokens
 
-	// Remaining is what is left; negative is a debt.
+	// Returned is how much of a refund came back into the bucket: less than
+	// what was refunded if refill, or the end of a window, was faster.
+	Returned Tokens
+
+	// Remaining is what is not used; negative is a debt. What nodes hold
+	// ahead of need is not used.
 	Remaining Tokens
 
+	// Free is how much of Remaining the store itself can give: Remaining less
+	// what nodes hold.
+	Free Tokens
+
 	// RetryAfter is when this cost could pass if nobody else takes anything:
-	// 0 if it fits, or [Never].
+	// 0 if it fits, or [Never]. For concurrency, where a place may be freed
+	// at any moment, it is a guess: [ConcurrencyRetry] at most.
 	RetryAfter time.Duration
+
+	// LatestAfter is when this cost can pass at the latest if nobody else
+	// takes anything: later than RetryAfter only for concurrency.
+	LatestAfter time.Duration
 
 	// ResetAfter is when the bucket is full again if nobody takes anything.
 	ResetAfter time.Duration
 
-	// Held says that the cost would fit but for what nodes hold in advance:
-	// it may pass before RetryAfter, as soon as they return some.
+	// Held says that the cost would fit but for what nodes hold ahead of need
+	// and for what callers want that are before it in line: it may pass
+	// before RetryAfter, as soon as some of it is returned.
 	Held bool
+
+	// Unknown says that Remaining, Free and ResetAfter are not known: the
+	// limit was not asked, or nobody could be.
+	Unknown bool
 }
+
+// ConcurrencyRetry is the longest RetryAfter of a concurrency limit. Nobody
+// knows when the next place is freed, so it is a guess: a second, or less if a
+// lease expires before.
+const ConcurrencyRetry = time.Second
 
 // Decision is the answer to a take. Demands and Results go together by index.
 // A Decision can be used again: stores reuse the memory of its Results.
@@ -81,6 +106,7 @@ type Decision struct {
 	Repeated bool   // an earlier take with this ID got this answer
 	ID       string // the request or lease id
 	Time     time.Time
+	Taken    time.Time // when the lease was taken; only a settlement says so
 	Demands  []Demand
 	Results  []Result
 }

@@ -77,7 +77,7 @@ func (l *Limiter) Settle(ctx context.Context, s Settlement) (Decision, error) {
 		return d, err
 	}
 	err := l.store.Settle(ctx, &s, &d)
-	l.consumed(&d, err)
+	l.consumed(&d, err, false)
 	l.lines.wake(&d)
 	return d, err
 }

@@ -70,7 +70,7 @@ func (l *Limiter) Decide(ctx context.Context, t *Take, d *Decision) error {
 	err := l.store.Take(ctx, t, d)
 	if !t.Peek {
 		l.observer.Decided(t, d, err, time.Since(start))
-		l.consumed(d, err)
+		l.consumed(d, err, true)
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (l *Limiter) Adjust(ctx context.Context, changes ...Demand) (Decision, erro
 		}
 	}
 	err := l.store.Adjust(ctx, changes, &d)
-	l.consumed(&d, err)
+	l.consumed(&d, err, false)
 	l.lines.wake(&d)
 	return d, err
 }
@@ -132,13 +132,17 @@ func (l *Limiter) List(ctx context.Context, q Query) (Page, error) {
 }
 
 // consumed tells the observer what d changed.
-func (l *Limiter) consumed(d *Decision, err error) {
+func (l *Limiter) consumed(d *Decision, err error, take bool) {
 	if l.observer == nil || err != nil || d.Repeated {
 		return
 	}
+	c := Consumption{Taken: d.Time, Take: take}
+	if !d.Taken.IsZero() {
+		c.Taken = d.Taken
+	}
 	for i := range d.Results {
-		if n := d.Results[i].Consumed; n != 0 {
-			l.observer.Consumed(d.Demands[i].Key, d.Demands[i].Limit, n)
+		if c.Amount = d.Results[i].Consumed; c.Amount != 0 {
+			l.observer.Consumed(d.Demands[i].Key, d.Demands[i].Limit, c)
 		}
 	}
 }

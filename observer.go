@@ -11,6 +11,19 @@ type Observer interface {
 	Decided(t *Take, d *Decision, err error, took time.Duration)
 
 	// Consumed is told of every change of net consumption: by takes,
-	// adjustments and leases. Refunds are negative.
-	Consumed(k Key, l Limit, amount Tokens)
+	// adjustments and leases.
+	Consumed(k Key, l Limit, c Consumption)
+}
+
+// Consumption is one change of net consumption.
+type Consumption struct {
+	Amount Tokens // refunds are negative
+
+	// Taken is when it was taken, in the store's time: a lease that is
+	// settled later changes what was consumed then.
+	Taken time.Time
+
+	// Take says that this is a take itself, so that each counts once however
+	// often it is adjusted.
+	Take bool
 }

@@ -32,13 +32,13 @@ func (g *ledger) Decided(_ *sluice.Take, d *sluice.Decision, err error, _ time.D
 	}
 }
 
-func (g *ledger) Consumed(k sluice.Key, _ sluice.Limit, n sluice.Tokens) {
+func (g *ledger) Consumed(k sluice.Key, _ sluice.Limit, c sluice.Consumption) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.consumed == nil {
 		g.consumed = map[sluice.Key]sluice.Tokens{}
 	}
-	g.consumed[k] += n
+	g.consumed[k] += c.Amount
 }
 
 func (g *ledger) net(k sluice.Key) sluice.Tokens {

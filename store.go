@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,8 +22,8 @@ type Store interface {
 	Take(ctx context.Context, t *Take, d *Decision) error
 
 	// Adjust consumes (or, with a negative cost, refunds) unconditionally.
-	// A refund fills a bucket at most; consumption may leave a debt of at
-	// most MaxTokens.
+	// A refund fills a bucket at most, but all of it counts as refunded;
+	// consumption may leave a debt of at most MaxTokens.
 	Adjust(ctx context.Context, changes []Demand, d *Decision) error
 
 	// Settle changes or closes a lease. See [Settlement].
@@ -37,7 +38,7 @@ type Store interface {
 	Hold(ctx context.Context, requests []HoldRequest, grants []Grant) error
 
 	// Return closes holds: what was spent is consumed, the rest goes back.
-	// Unknown and expired holds are ignored.
+	// It also removes tickets. Unknown and expired ones are ignored.
 	Return(ctx context.Context, returns []HoldReturn) error
 
 	// List finds buckets that are not full, in no particular order.
@@ -49,12 +50,18 @@ type Store interface {
 
 // Watcher is a store shared by several processes that can tell when room was
 // made other than by time: by a refund, a release, a commit that freed
-// concurrency, a reset or a returned hold.
+// concurrency, a reset, a returned hold or a ticket that was removed.
 type Watcher interface {
 	// Watch calls wake, soon but not reliably, with the keys of such buckets
-	// until the store is closed. wake must not block.
+	// until the store is closed. wake must not block. Whenever it may have
+	// missed something, and when it begins to listen, it calls wake with
+	// [AnyKey].
 	Watch(wake func(Key))
 }
+
+// AnyKey is what a [Watcher] wakes when any bucket may have room: its parts
+// are longer than those of any key.
+var AnyKey = Key{Limit: strings.Repeat("*", MaxKeyPart+1)}
 
 // Capabilities is what a store can do beyond taking tokens.
 type Capabilities uint8
@@ -131,9 +138,31 @@ func (s *Settlement) validate() error {
 	return nil
 }
 
-// HoldID names a hold: a number that is unique in the node that took it. A
-// node draws its own number at random each time it starts.
+// HoldID names a hold or a ticket: a number that is unique in the node that
+// took it. A node draws its own number at random each time it starts.
 type HoldID struct{ Node, Seq uint64 }
+
+// Ticket is the place in line of a caller that waits; see [Limiter.Wait]. A
+// take with a ticket that is refused leaves the ticket in every bucket that had
+// no room for it, for [TicketLife], or renews the one that is there; it takes
+// its ticket out of the buckets that had room, and out of all of them once it
+// passes or can never pass. [Store.Return] removes a ticket, too.
+//
+// What a ticket wants counts as used for all who come after it: for takes
+// without a ticket and for tickets of a higher rank. So the lowest rank is
+// served first, and nothing is consumed before its caller acts. While a bucket
+// has tickets, no tokens of it are held ahead.
+type Ticket struct {
+	ID HoldID // the zero HoldID is no ticket
+
+	// Rank places the ticket: it ranks by the store's time plus Rank, as of
+	// when the store first sees it. The lower rank is served first, and of
+	// equal ones the lower ID.
+	Rank time.Duration
+}
+
+// TicketLife is how long a store keeps a ticket that is not renewed.
+const TicketLife = 5 * time.Second
 
 // HoldRequest asks for tokens in advance. If Previous is set, that hold is
 // first closed as by [Store.Return], in the same step.
@@ -156,11 +185,12 @@ type HoldRequest struct {
 // Grant is what a [HoldRequest] got.
 type Grant struct {
 	Amount    Tokens        // 0: nothing was granted
-	Remaining Tokens        // what is left in the bucket for everyone
+	Remaining Tokens        // what is not used, held by nodes or not
+	Free      Tokens        // what can still be granted or taken: Remaining less what nodes hold
 	Expires   time.Time     // in the store's time; never past the end of a fixed window
 	Now       time.Time     // the store's time
 	RetryIn   time.Duration // when Min could be granted, or Never
-	Recalled  bool          // nothing is granted now because a take waits for held tokens
+	Recalled  bool          // nothing is granted now because somebody waits for tokens
 	Held      bool          // Min would be granted but for what other nodes hold
 }
 
@@ -193,11 +223,12 @@ type Page struct {
 type Bucket struct {
 	Key       Key
 	Limit     Limit
-	Remaining Tokens
-	Held      Tokens        // leased in advance by nodes, not yet reported
+	Remaining Tokens        // what is not used; below 0 it is a debt
+	Held      Tokens        // the part of Remaining that is in the hands of nodes
 	Consumed  Tokens        // net consumption since the bucket was last full, independent of refill
 	Reset     time.Duration // when it is full again
-	LastTaken time.Time
+	LastTaken time.Time     // zero for windows, which do not keep it
+	Tickets   int           // nodes with callers that wait for it
 }
 
 // Utilization is the used share of the capacity in percent; above 100 it is

@@ -120,6 +120,9 @@ type Take struct {
 	// Priority orders waiting callers; see [Limiter.Wait].
 	Priority Priority
 
+	// Ticket is the caller's place in line. [Limiter.Wait] sets it.
+	Ticket Ticket
+
 	// Tier is the caller's plan; it chooses degraded quotas and is reported.
 	Tier string
 }

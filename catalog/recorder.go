@@ -143,7 +143,8 @@ func NewRecorder(config RecorderConfig) (*Recorder, error) {
 func (r *Recorder) Decided(*sluice.Take, *sluice.Decision, error, time.Duration) {}
 
 // Consumed counts a change of net consumption.
-func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, n sluice.Tokens) {
+func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
+	n := c.Amount
 	if l.Algorithm == sluice.Concurrency {
 		return
 	}

@@ -91,7 +91,7 @@ func TestAMillionTakesAreFewWrites(t *testing.T) {
 	key := sluice.Key{Namespace: catalog.DefaultNamespace, Entity: "alice", Resource: "chat", Limit: "rpm"}
 	limit := sluice.Per(1, time.Second)
 	for range 1_000_000 {
-		recorder.Consumed(key, limit, sluice.Token)
+		recorder.Consumed(key, limit, sluice.Consumption{Amount: sluice.Token, Taken: time.Now(), Take: true})
 	}
 	b.no(recorder.Close())
 	if s := recorder.Stats(); s.Written != 2 {

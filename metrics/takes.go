@@ -127,8 +127,8 @@ func (t *Takes) refusal(l refusalLabels) prometheus.Counter {
 }
 
 // Consumed adds up tokens.
-func (t *Takes) Consumed(_ sluice.Key, _ sluice.Limit, n sluice.Tokens) {
-	if n > 0 {
+func (t *Takes) Consumed(_ sluice.Key, _ sluice.Limit, c sluice.Consumption) {
+	if n := c.Amount; n > 0 {
 		t.cost.Add(float64(n) / float64(sluice.Token))
 	} else {
 		t.refunded.Add(-float64(n) / float64(sluice.Token))

@@ -81,9 +81,9 @@ func (all observers) Decided(t *sluice.Take, d *sluice.Decision, err error, took
 	}
 }
 
-func (all observers) Consumed(k sluice.Key, l sluice.Limit, n sluice.Tokens) {
+func (all observers) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
 	for _, o := range all {
-		o.Consumed(k, l, n)
+		o.Consumed(k, l, c)
 	}
 }
 

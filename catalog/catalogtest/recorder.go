@@ -36,7 +36,7 @@ func checkRecorder(t *testing.T, open Open) {
 	r, err := catalog.NewRecorder(catalog.RecorderConfig{Store: &faulty{Store: d.store}, Every: time.Minute, Series: 320})
 	d.no(err)
 	count := func(entity, limit string, n sluice.Tokens) {
-		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: "chat", Limit: limit}, sluice.Per(1, time.Second), n)
+		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: "chat", Limit: limit}, sluice.Per(1, time.Second), sluice.Consumption{Amount: n, Taken: time.Now(), Take: n > 0})
 	}
 	const rounds = 5
 	for range rounds {
@@ -46,7 +46,7 @@ func checkRecorder(t *testing.T, open Open) {
 		count("alice", "tpm", 500*sluice.Token)
 		count("alice", "tpm", -100*sluice.Token) // the real cost was less
 		count("b\xff\x00b", "rpm", sluice.Token)
-		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: "alice"}, sluice.Limit{Algorithm: sluice.Concurrency}, sluice.Token)
+		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: "alice"}, sluice.Limit{Algorithm: sluice.Concurrency}, sluice.Consumption{Amount: sluice.Token})
 		for try := 0; ; try++ {
 			if err := r.Flush(d.ctx); err == nil {
 				break
