@@ -32,6 +32,8 @@ func (g *ledger) Decided(_ *sluice.Take, d *sluice.Decision, err error, _ time.D
 	}
 }
 
+func (g *ledger) Waited(*sluice.Take, time.Duration, bool) {}
+
 func (g *ledger) Consumed(k sluice.Key, _ sluice.Limit, c sluice.Consumption) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
