@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,7 +208,7 @@ func (b *breaker) release(p pass) {
 // open stops asking for about backoff.
 func (b *breaker) open(backoff time.Duration) change {
 	b.backoff = backoff
-	wait := backoff + rand.N(backoff/10+1)
+	wait := backoff + time.Duration(b.config.Rand()*float64(backoff/10))
 	b.until.Store(int64(b.now() + wait)) // first: whoever sees Open must see it
 	ch := b.changeTo(Open, 1)
 	b.failing.Store(0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -50,6 +51,10 @@ type Config struct {
 
 	// Log gets one line for each change of state. Nil means slog.Default.
 	Log *slog.Logger
+
+	// Rand replaces the source of the random part of a back-off, for tests: it
+	// returns a number from 0 up to 1.
+	Rand func() float64
 }
 
 // Phase is one step of recovery: which share of the keys is asked of the
@@ -100,6 +105,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Float64
 	}
 	return c
 }
