@@ -113,19 +113,18 @@ func (ls *lines) turn(ctx context.Context, w *waiter, pause time.Duration) error
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
-		due := false
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
 		case <-w.woken:
-			due = true
 		case <-timer.C:
-			due = true
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		ls.mu.Lock()
 		first := w.first
 		ls.mu.Unlock()
-		if due && first {
+		if first {
 			return nil
 		}
 	}

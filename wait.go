@@ -117,14 +117,15 @@ func (l *Limiter) watch() {
 // answer, if there was one.
 func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Decision, error) {
 	t.Ticket.ID = HoldID{Node: l.node, Seq: l.tickets.Add(1)}
-	asked := false
+	asked, told := false, w.arrived
 	for pause := time.Duration(0); ; {
 		if err := l.lines.turn(ctx, w, pause); err != nil {
 			if asked {
 				l.leave(ctx, t)
 			}
-			return d, l.gaveUp(err, t, &d)
+			return d, l.gaveUp(err, t, &d, time.Since(told))
 		}
+		told = time.Now()
 		t.Ticket.Rank = t.Priority.patience() - time.Since(w.arrived)
 		asked = true
 		if over, err := l.attempt(ctx, t, &d); over {
@@ -134,7 +135,7 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Dec
 			return d, err
 		}
 		l.lines.stand(w, refusing(&d))
-		pause = max(min(longest(&d), renewTicket), leastSleep)
+		pause = max(min(shortest(&d), renewTicket), leastSleep)
 	}
 }
 
@@ -150,11 +151,20 @@ func (l *Limiter) leave(ctx context.Context, t *Take) {
 }
 
 // gaveUp is why a caller gave up, with what it waited for if that is known: its
-// last answer then is its decision.
-func (l *Limiter) gaveUp(err error, t *Take, d *Decision) error {
+// last answer, which is so old, then is its decision.
+func (l *Limiter) gaveUp(err error, t *Take, d *Decision, age time.Duration) error {
 	if len(d.Demands) == 0 {
 		return err
 	}
+	for i := range d.Results {
+		r := &d.Results[i]
+		for _, told := range []*time.Duration{&r.RetryAfter, &r.LatestAfter, &r.ResetAfter} {
+			if *told != 0 && *told != Never {
+				*told = max(*told-age, time.Microsecond)
+			}
+		}
+	}
+	d.Conclude()
 	l.decided(t, d, nil, 0)
 	return fmt.Errorf("gave up waiting: %w: %w", err, d.Err())
 }
@@ -169,11 +179,14 @@ func refusing(d *Decision) (keys []Key) {
 	return keys
 }
 
-// longest is how long the take has to wait at the latest if nobody makes room.
-func longest(d *Decision) (wait time.Duration) {
+// shortest is how long it takes until the first of the refusing buckets has
+// room if nobody makes any: then the take asks again, if only to let others
+// have what it cannot use yet for want of the rest.
+func shortest(d *Decision) time.Duration {
+	wait := Never
 	for i := range d.Results {
 		if r := &d.Results[i]; !r.Fits && !d.Demands[i].Shadow {
-			wait = max(wait, r.RetryAfter, r.LatestAfter)
+			wait = min(wait, max(r.RetryAfter, r.LatestAfter))
 		}
 	}
 	return wait
