@@ -1,0 +1,158 @@
+package world
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/storetest"
+)
+
+// truth is the store: what really happens, in one order, at one time each.
+type truth struct {
+	world *World
+
+	mu      sync.Mutex
+	model   *storetest.Model
+	replica *storetest.Model // what is left after a rollback; nil if there is none to come
+	lives   int              // times the store has forgotten something
+	forgot  map[*Fault]Stamp
+	effects []*Effect
+}
+
+// Effect is something that happened in the store.
+type Effect struct {
+	Stamp
+	Caller caller
+	Slot   int
+	Life   int // of the store
+
+	// One of these is set.
+	Take    *sluice.Take
+	Changes []sluice.Demand
+	Settled *sluice.Settlement
+	Reset   []sluice.Key
+
+	Decision sluice.Decision
+	Err      error
+}
+
+func newTruth(w *World) *truth {
+	t := &truth{world: w, model: storetest.NewModel(w.clocks.now), forgot: map[*Fault]Stamp{}}
+	for i := range w.plan.Faults {
+		if w.plan.Faults[i].Kind == Rollback {
+			t.replica = storetest.NewModel(w.clocks.now)
+			break
+		}
+	}
+	return t
+}
+
+// do lets something happen to the store, and, if that will not be lost, to
+// what a rollback leaves.
+func (t *truth) do(what func(m *storetest.Model) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.replica != nil && !t.doomed() {
+		what(t.replica) //nolint:errcheck // the store's own answer counts
+	}
+	return what(t.model)
+}
+
+// doomed reports whether what happens now is lost in the next rollback.
+func (t *truth) doomed() bool {
+	now := t.world.planNow()
+	for i := range t.world.plan.Faults {
+		if f := &t.world.plan.Faults[i]; f.Kind == Rollback {
+			return now >= f.At-f.Size
+		}
+	}
+	return false
+}
+
+// forget replaces the store by an empty one, or by what a rollback leaves.
+func (t *truth) forget(f *Fault) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lives++
+	t.forgot[f] = t.world.clocks.stamp()
+	if f.Kind == Rollback && t.replica != nil {
+		t.model, t.replica = t.replica, nil
+		return
+	}
+	t.model = storetest.NewModel(t.world.clocks.now)
+}
+
+// remember keeps an effect for the checks.
+func (t *truth) remember(e *Effect) {
+	e.Stamp = t.world.clocks.stamp()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.Life = t.lives
+	t.effects = append(t.effects, e)
+}
+
+func (t *truth) take(take *sluice.Take, from caller, slot int) *Effect {
+	e := &Effect{Caller: from, Slot: slot, Take: take}
+	e.Err = t.do(func(m *storetest.Model) error { return m.Take(context.Background(), take, &e.Decision) })
+	t.remember(e)
+	return e
+}
+
+func (t *truth) adjust(changes []sluice.Demand, from caller, slot int) *Effect {
+	e := &Effect{Caller: from, Slot: slot, Changes: changes}
+	e.Err = t.do(func(m *storetest.Model) error { return m.Adjust(context.Background(), changes, &e.Decision) })
+	t.remember(e)
+	return e
+}
+
+func (t *truth) settle(s *sluice.Settlement, from caller, slot int) *Effect {
+	e := &Effect{Caller: from, Slot: slot, Settled: s}
+	e.Err = t.do(func(m *storetest.Model) error { return m.Settle(context.Background(), s, &e.Decision) })
+	t.remember(e)
+	return e
+}
+
+func (t *truth) reset(keys []sluice.Key, from caller, slot int) *Effect {
+	e := &Effect{Caller: from, Slot: slot, Reset: keys}
+	e.Err = t.do(func(m *storetest.Model) error { return m.Reset(context.Background(), keys) })
+	t.remember(e)
+	return e
+}
+
+// list is what the store shows of all buckets.
+func (t *truth) list() []sluice.Bucket {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	page, err := t.model.List(context.Background(), sluice.Query{Namespace: "w", Max: 1000})
+	if err != nil {
+		panic(err) // it cannot fail
+	}
+	return page.Buckets
+}
+
+// freed are the keys of the buckets in which an effect made room other than by
+// passing, as a [sluice.Watcher] tells.
+func (e *Effect) freed() []sluice.Key {
+	if e.Err != nil {
+		return nil
+	}
+	keys := e.Reset
+	for i := range e.Decision.Results {
+		r, dm := &e.Decision.Results[i], &e.Decision.Demands[i]
+		room := false
+		switch {
+		case e.Take != nil: // a ticket was taken out
+			room = !e.Decision.Allowed && e.Take.Ticket.ID != (sluice.HoldID{}) && (r.Fits || e.Decision.RetryAfter == sluice.Never)
+		case e.Settled != nil:
+			ends := e.Settled.Action == sluice.Commit || e.Settled.Action == sluice.Release
+			room = r.Returned > 0 || ends && dm.Limit.Algorithm == sluice.Concurrency
+		default:
+			room = r.Returned > 0
+		}
+		if room {
+			keys = append(keys, dm.Key)
+		}
+	}
+	return keys
+}
