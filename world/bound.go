@@ -14,8 +14,8 @@ import (
 // What is counted is what callers were told: a take counts from the moment at
 // which it was decided to the moment at which its caller acts, which is when
 // Wait returns; tokens in hand are spent at the moment of the answer. Of a
-// refund only what came back into the bucket is credited, and only if the
-// take counted.
+// refund only what came back into the bucket is credited, and of a lease no
+// more than was taken by asking.
 //
 // Not counted is what is answered without the store, which says so. A reset
 // begins a new life. Whoever consumes without asking may exceed the bound and
@@ -91,7 +91,6 @@ func (w *World) lives(b *Bucket) []*life {
 			l.slack = w.excused(l, lives) * l.limit.Capacity() / 5
 		}
 	}
-	counted := map[string]sluice.Tokens{}
 	effects := w.byCaller()
 	for _, t := range w.told {
 		if !t.allowed() || t.degraded() {
@@ -108,28 +107,31 @@ func (w *World) lives(b *Bucket) []*life {
 				from = e.Stamp // not in part with tokens in hand
 			}
 			amount := t.Decision.Results[i].Consumed
-			counted[t.Take.ID] = amount
 			add(lives, b, from, t.Return, amount)
 		}
 	}
-	w.refunds(b, lives, counted)
+	w.refunds(b, lives)
 	return lives
 }
 
-// refunds credits what came back of what was counted.
-func (w *World) refunds(b *Bucket, lives []*life, counted map[string]sluice.Tokens) {
+// refunds credits what came back.
+func (w *World) refunds(b *Bucket, lives []*life) {
+	leased := map[string]sluice.Tokens{} // by takes, with or without an answer
 	for _, e := range w.store.effects {
-		if e.Err != nil || e.Take != nil {
+		if e.Err != nil || e.Decision.Repeated {
 			continue
 		}
 		for i := range e.Decision.Results {
+			if e.Take != nil && e.Take.Demands[i].Key == b.Key {
+				leased[e.Take.ID] = e.Decision.Results[i].Consumed
+			}
 			back := e.Decision.Results[i].Returned
 			if e.Decision.Demands[i].Key != b.Key || back <= 0 {
 				continue
 			}
 			if e.Settled != nil {
-				back = min(back, counted[e.Settled.ID])
-				counted[e.Settled.ID] -= back
+				back = min(back, leased[e.Settled.ID])
+				leased[e.Settled.ID] -= back
 			}
 			if back > 0 {
 				add(lives, b, e.Stamp, e.Stamp, -back)

@@ -156,7 +156,7 @@ func (p *port) Hold(ctx context.Context, requests []sluice.HoldRequest, grants [
 	copied, granted := slices.Clone(requests), make([]sluice.Grant, len(requests))
 	var failed error
 	if err := p.send(ctx, "hold", tag(requests[0].Key), func() {
-		failed = p.world.store.do(func(m *storetest.Model) error { return m.Hold(context.Background(), copied, granted) })
+		failed = p.world.store.hold(copied, granted)
 		for i := range granted {
 			p.world.note(p, "hold %s: %s to %s of %s, previous %d spent %s: %s, remaining %s, retry in %s, recalled %v, held %v", copied[i].Key,
 				copied[i].Min, copied[i].Max, copied[i].Limit, copied[i].Previous.Seq, copied[i].Spent,
@@ -173,7 +173,7 @@ func (p *port) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	copied := slices.Clone(returns)
 	var failed error
 	if err := p.send(ctx, "return", tag(returns[0].Key), func() {
-		failed = p.world.store.do(func(m *storetest.Model) error { return m.Return(context.Background(), copied) })
+		failed = p.world.store.giveBack(copied)
 		keys := make([]sluice.Key, len(copied))
 		for i := range copied {
 			keys[i] = copied[i].Key

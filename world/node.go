@@ -64,7 +64,7 @@ func (w *World) start(slot int) {
 	apart()
 	n.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: &ledgerPort{node: n}, Log: guard.Log, Clock: w.clocks.now})
 	must(err)
-	n.limiter = sluice.New(&front{stagger{n.ahead, n, "into advance"}}, sluice.WithObserver(n.recorder), sluice.WithNode(number))
+	n.limiter = sluice.New(&front{stagger{n.ahead, n, "into advance"}}, sluice.WithObserver(n.recorder), sluice.WithNode(number|1<<32)) // tickets are not holds
 	w.put(slot, n)
 	w.note(n.port, "starts")
 }

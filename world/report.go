@@ -39,7 +39,7 @@ func (w *World) report() *Report {
 	for _, check := range []func() []Failure{w.bound, w.accounting, w.refusals, w.figures, w.waiting, w.repeats} {
 		r.Failures = append(r.Failures, check()...)
 	}
-	r.Failures = append(r.Failures, w.recovery...)
+	r.Failures = append(r.Failures, w.failures...)
 	return r
 }
 

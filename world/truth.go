@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/storetest"
@@ -17,6 +18,7 @@ type truth struct {
 	replica *storetest.Model // what is left after a rollback; nil if there is none to come
 	lives   int              // times the store has forgotten something
 	forgot  map[*Fault]Stamp
+	holds   map[holdKey]*held
 	effects []*Effect
 }
 
@@ -38,7 +40,7 @@ type Effect struct {
 }
 
 func newTruth(w *World) *truth {
-	t := &truth{world: w, model: storetest.NewModel(w.clocks.now), forgot: map[*Fault]Stamp{}}
+	t := &truth{world: w, model: storetest.NewModel(w.clocks.now), forgot: map[*Fault]Stamp{}, holds: map[holdKey]*held{}}
 	for i := range w.plan.Faults {
 		if w.plan.Faults[i].Kind == Rollback {
 			t.replica = storetest.NewModel(w.clocks.now)
@@ -118,6 +120,62 @@ func (t *truth) reset(keys []sluice.Key, from caller, slot int) *Effect {
 	e.Err = t.do(func(m *storetest.Model) error { return m.Reset(context.Background(), keys) })
 	t.remember(e)
 	return e
+}
+
+type holdKey struct {
+	key sluice.Key
+	id  sluice.HoldID
+}
+
+// held is tokens in the hands of a node.
+type held struct {
+	amount  sluice.Tokens
+	expires time.Time
+	closed  bool // in time
+}
+
+func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error {
+	return t.do(func(m *storetest.Model) error {
+		if err := m.Hold(context.Background(), requests, grants); err != nil || m != t.model {
+			return err
+		}
+		for i := range requests {
+			r, g := &requests[i], &grants[i]
+			t.close(holdKey{r.Key, r.Previous}, g.Now)
+			if g.Amount > 0 {
+				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount, expires: g.Expires}
+			}
+		}
+		return nil
+	})
+}
+
+func (t *truth) giveBack(returns []sluice.HoldReturn) error {
+	return t.do(func(m *storetest.Model) error {
+		if m == t.model {
+			for i := range returns {
+				t.close(holdKey{returns[i].Key, returns[i].ID}, t.world.clocks.now())
+			}
+		}
+		return m.Return(context.Background(), returns)
+	})
+}
+
+func (t *truth) close(k holdKey, now time.Time) {
+	if h := t.holds[k]; h != nil && now.Before(h.expires) {
+		h.closed = true
+	}
+}
+
+// lapsed is all that ever was held of a bucket and not returned in time. It
+// counts as used though nobody may have spent it.
+func (t *truth) lapsed(k sluice.Key) (sum sluice.Tokens) {
+	for hk, h := range t.holds {
+		if hk.key == k && !h.closed {
+			sum += h.amount
+		}
+	}
+	return sum
 }
 
 // list is what the store shows of all buckets.

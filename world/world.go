@@ -3,6 +3,7 @@ package world
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,7 @@ type World struct {
 	callers  sync.WaitGroup
 	messages sync.WaitGroup
 
-	recovery []Failure
+	failures []Failure // found while it was played
 }
 
 // hands are the clocks of a node.
@@ -235,6 +236,14 @@ func (w *World) turn(slot int, change func(h *hands)) {
 	}
 	change(&h)
 	w.hands[slot].Store(&h)
+}
+
+// fail remembers a failure that is found while the world is played.
+func (w *World) fail(check, format string, args ...any) {
+	f := Failure{check, w.elapsed(), fmt.Sprintf(format, args...)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, f)
 }
 
 // over is when the last fault has ended, in the plan's time.

@@ -1,12 +1,20 @@
 package world
-import ("testing";"time";"fmt";"os")
-func TestZZ(t *testing.T) {
-	if os.Getenv("ZZ")=="" {t.Skip()}
-	for seed := uint64(1); seed < 41; seed++ {
-		s := time.Now()
-		p:=NewPlan(seed)
-		r := play(t, p, true)
-		last := r.lines[len(r.lines)-1].at
-		fmt.Println(seed, time.Since(s).Round(time.Millisecond), last.Round(time.Second), p.Length, p.Nodes, r.Told, r.Effects, len(r.lines), p.Faults)
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+)
+
+func TestZF(t *testing.T) {
+	for _, a := range os.Args {
+		if n, err := strconv.Atoi(a); err == nil {
+			p := NewPlan(uint64(n))
+			fmt.Println(n, p.Nodes, p.Faults)
+			for _, b := range p.Buckets {
+				fmt.Printf("   %+v\n", b)
+			}
+		}
 	}
 }
