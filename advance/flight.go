@@ -134,6 +134,7 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 			// That was all there was. When it is spent, let a few tokens
 			// come before asking again.
 			l.deny(f.least, max(gap, l.dueIn(f.least-g.Free)), now)
+			s.askAgain(l, f)
 		}
 		return
 	}
@@ -150,7 +151,26 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.denyHeld(f.least, max(g.RetryIn, l.breather()), now)
 	default:
 		l.deny(f.least, max(g.RetryIn, l.breather()), now)
+		s.askAgain(l, f)
 	}
+}
+
+// askAgain asks for more of a drained bucket as soon as some should have come,
+// if callers were refused meanwhile: so the next finds it in hand, and nobody
+// has to wait for the answer. Where it takes longer, whoever comes then asks.
+func (s *Store) askAgain(l *local, f *flight) {
+	now, _ := s.clock.now()
+	pause := l.denyUntil - now
+	if pause > gap {
+		return
+	}
+	time.AfterFunc(pause, func() {
+		f.shard.mu.Lock()
+		defer f.shard.mu.Unlock()
+		if l.refused > 0 && f.shard.byKey[l.key] == l {
+			s.launch(l, f.shard, f.least)
+		}
+	})
 }
 
 // dueIn is about how long it takes n to be refilled.
