@@ -228,7 +228,7 @@ func (w *World) inFlight(b *Bucket) (failures []Failure) {
 			flights[e.Take.ID] = flight{e.Decision.Results[i].Consumed, e.Decision.Time.Add(e.Take.Keep)}
 			sum := sluice.Tokens(0)
 			for _, f := range flights {
-				if f.expires.After(e.Decision.Time) {
+				if f.expires.UnixMicro() > e.Latest { // it has not been seen to expire
 					sum += f.cost
 				}
 			}

@@ -61,7 +61,13 @@ func (w *World) ask(ctx context.Context, t *Told, slot int, do func(n *node, ctx
 	}
 	t.Call = w.clocks.stamp()
 	w.noteCall(t)
+	if t.Waited {
+		w.stand(t, true)
+	}
 	d, err := do(t.Node, ctx)
+	if t.Waited {
+		w.stand(t, false)
+	}
 	t.Return = w.clocks.stamp()
 	t.Err = err
 	t.Decision = d
@@ -72,6 +78,17 @@ func (w *World) ask(ctx context.Context, t *Told, slot int, do func(n *node, ctx
 	w.told = append(w.told, t)
 	w.mu.Unlock()
 	return !t.Lost
+}
+
+// stand remembers who waits.
+func (w *World) stand(t *Told, waits bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if waits {
+		w.inLine[t] = true
+	} else {
+		delete(w.inLine, t)
+	}
 }
 
 // demands are what an op wants, under the limits of the moment.

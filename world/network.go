@@ -173,7 +173,7 @@ func (p *port) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	copied := slices.Clone(returns)
 	var failed error
 	if err := p.send(ctx, "return", tag(returns[0].Key), func() {
-		failed = p.world.store.giveBack(copied)
+		failed = p.world.store.giveBack(copied, p.slot)
 		keys := make([]sluice.Key, len(copied))
 		for i := range copied {
 			keys[i] = copied[i].Key

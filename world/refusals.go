@@ -49,7 +49,7 @@ const (
 	breather = 25 * time.Millisecond
 
 	// longEnough is the longest wait that is worth playing.
-	longEnough = 2 * time.Minute
+	longEnough = 20 * time.Second
 )
 
 // comeBackAlone checks that whoever comes back at the time told passes if

@@ -19,6 +19,7 @@ type truth struct {
 	lives   int              // times the store has forgotten something
 	forgot  map[*Fault]Stamp
 	holds   map[holdKey]*held
+	asked   map[caller]*sluice.Take // last
 	effects []*Effect
 }
 
@@ -30,17 +31,18 @@ type Effect struct {
 	Life   int // of the store
 
 	// One of these is set.
-	Take    *sluice.Take
-	Changes []sluice.Demand
-	Settled *sluice.Settlement
-	Reset   []sluice.Key
+	Take     *sluice.Take
+	Changes  []sluice.Demand
+	Settled  *sluice.Settlement
+	Reset    []sluice.Key
+	Returned []sluice.HoldReturn // holds and tickets
 
 	Decision sluice.Decision
 	Err      error
 }
 
 func newTruth(w *World) *truth {
-	t := &truth{world: w, model: storetest.NewModel(w.clocks.now), forgot: map[*Fault]Stamp{}, holds: map[holdKey]*held{}}
+	t := &truth{world: w, model: storetest.NewModel(w.clocks.now), forgot: map[*Fault]Stamp{}, holds: map[holdKey]*held{}, asked: map[caller]*sluice.Take{}}
 	for i := range w.plan.Faults {
 		if w.plan.Faults[i].Kind == Rollback {
 			t.replica = storetest.NewModel(w.clocks.now)
@@ -91,6 +93,9 @@ func (t *truth) remember(e *Effect) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.Life = t.lives
+	if e.Take != nil {
+		t.asked[e.Caller] = e.Take
+	}
 	t.effects = append(t.effects, e)
 }
 
@@ -150,7 +155,8 @@ func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error
 	})
 }
 
-func (t *truth) giveBack(returns []sluice.HoldReturn) error {
+func (t *truth) giveBack(returns []sluice.HoldReturn, slot int) error {
+	defer t.remember(&Effect{Slot: slot, Returned: returns})
 	return t.do(func(m *storetest.Model) error {
 		if m == t.model {
 			for i := range returns {

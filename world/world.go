@@ -23,11 +23,12 @@ type World struct {
 	shift atomic.Int64 // the idle time so far, which is not in the plan
 	quiet atomic.Bool  // nothing is wrong, and messages take no time
 
-	mu    sync.Mutex
-	nodes []*node
-	gens  []int
-	hands []atomic.Pointer[hands]
-	told  []*Told
+	mu     sync.Mutex
+	nodes  []*node
+	gens   []int
+	hands  []atomic.Pointer[hands]
+	told   []*Told
+	inLine map[*Told]bool
 
 	callers  sync.WaitGroup
 	messages sync.WaitGroup
@@ -45,7 +46,7 @@ type hands struct {
 // Play plays a plan and returns what there is to say about it. It has to be
 // called in a bubble of testing/synctest. The history is only kept if asked.
 func Play(p Plan, keep bool) *Report {
-	w := &World{plan: p, nodes: make([]*node, p.Nodes), gens: make([]int, p.Nodes), hands: make([]atomic.Pointer[hands], p.Nodes)}
+	w := &World{plan: p, nodes: make([]*node, p.Nodes), gens: make([]int, p.Nodes), hands: make([]atomic.Pointer[hands], p.Nodes), inLine: map[*Told]bool{}}
 	w.clocks = newClocks(p.Ahead)
 	w.history = &history{keep: keep}
 	w.store = newTruth(w)
@@ -53,8 +54,11 @@ func Play(p Plan, keep bool) *Report {
 	for slot := range p.Nodes {
 		w.start(slot)
 	}
+	over := make(chan struct{})
+	w.messages.Go(func() { w.sample(over) })
 	w.drive()
 	w.callers.Wait()
+	close(over)
 	w.comeBack()
 	w.comeBackAlone()
 	for slot := range p.Nodes {
