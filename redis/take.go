@@ -13,6 +13,7 @@ const (
 	optionPeek
 	optionUpTo
 	optionRefuse
+	optionPart
 )
 
 // optionsAt is where in the first argument of a take its options are.

@@ -6,8 +6,18 @@
 --
 -- UNDO is for takes over several slots: it releases the part that was taken in
 -- this slot, lease or not, because another slot has refused; what counts even
--- if refused is consumed.
+-- if refused is consumed. If nothing was taken here, or not yet, it leaves a
+-- receipt that says so for the take that may still be on its way.
 local UNDO = 1
+
+-- forestall has a part that comes later find that its take was given up.
+local function forestall(life)
+	local r = {
+		lease = false, ended = RELEASE, taken = now, due = now, expires = now + life, print = NOID, flight = NOID, reply = '',
+	}
+	values[1] = {key = KEYS[1], value = writeReceipt(r, {}), expires = r.expires}
+	return answer(1, now, 0)
+end
 
 -- number is that of a key, which is read if the call has not named it.
 local function number(key)
@@ -94,6 +104,8 @@ local function settle()
 	local r, version = readReceipt(raws[1])
 	if version then
 		return answer(FOREIGN, now, version)
+	elseif how == UNDO and (not r or r.expires <= now) then
+		return forestall(life)
 	elseif not r or r.expires <= now or not r.lease and how == 0 or r.ended ~= OPEN and r.ended ~= action then
 		return answer(CLOSED, now, 0)
 	end
@@ -117,6 +129,8 @@ local function settle()
 	local t, expires = latest(found), r.expires
 	if action == RENEW then
 		expires = t + max(life, 1)
+	elseif how == UNDO then
+		expires = max(expires, t + life)
 	end
 	local out = {}
 	for i, pl in ipairs(found) do

@@ -100,8 +100,9 @@ end
 
 -- fullTake is a take with options:
 --   kind, time, options, within, keep, print, id of its flights  '<BdBdd'
--- One with an id has the key of its receipt after those of its buckets.
-local LEASE, PEEK, UPTO, REFUSE = 1, 2, 4, 8
+-- One with an id has the key of its receipt after those of its buckets. A PART
+-- of a take over several slots that was given up is not taken any more.
+local LEASE, PEEK, UPTO, REFUSE, PART = 1, 2, 4, 8, 16
 local REPEATED = 16
 
 local function fullTake()
@@ -112,6 +113,8 @@ local function fullTake()
 		local r, version = readReceipt(raws[id])
 		if version then
 			return answer(FOREIGN, now, version)
+		elseif r and r.expires > now and r.ended == RELEASE and has(options, PART) then
+			return answer(CLOSED, now, 0)
 		elseif r and r.expires > now and r.ended ~= RELEASE then -- one released never was
 			if r.print ~= print then
 				return answer(MISMATCH, now, 0)
