@@ -41,21 +41,24 @@ func (s *Store) settleInCluster(ctx context.Context, st *sluice.Settlement, d *s
 		one.Costs = costs[i]
 		r := &request{keys: []string{dir.receipt(i), string(p.Record)}}
 		reply, err := s.settle(ctx, r, &one, asAsked)
+		var ds []sluice.Demand
+		var rs []sluice.Result
 		if err == nil {
-			var ds []sluice.Demand
-			var rs []sluice.Result
-			if ds, rs, err = readSettled(reply); err == nil && len(ds) == len(p.Demands) {
-				for j, dm := range p.Demands {
-					demands[dm.Number], results[dm.Number] = ds[j], rs[j]
-				}
-				at = max(at, readNumber(reply[1:]))
-				continue
+			ds, rs, err = readSettled(reply)
+		}
+		if err == nil && len(ds) != len(p.Demands) {
+			err = errReply
+		}
+		if err != nil {
+			if i > 0 {
+				return fmt.Errorf("after %d of its slots: %w", i, afterSome(err))
 			}
+			return err
 		}
-		if i > 0 {
-			return fmt.Errorf("after %d of its slots: %w", i, afterSome(err))
+		for j, dm := range p.Demands {
+			demands[dm.Number], results[dm.Number] = ds[j], rs[j]
 		}
-		return err
+		at = max(at, readNumber(reply[1:]))
 	}
 	if err := s.noteSettled(ctx, st, dir, text, began); err != nil {
 		return err
@@ -104,7 +107,7 @@ func (dir *directory) costs(st *sluice.Settlement) ([][]sluice.LimitCost, error)
 				here = true
 				// The script knows better, but not before others are settled.
 				if dm.Concurrency && int64(c.Cost) != dm.Cost && len(dir.Parts) > 1 {
-					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "a place in flight cannot be adjusted, only freed"}
+					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
 				}
 			}
 			if here {

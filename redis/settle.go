@@ -86,7 +86,7 @@ func settleError(reply string, st *sluice.Settlement) error {
 	case noLimit:
 		reason = "the lease has no limit of this name"
 	case fixedCost:
-		reason = "a place in flight cannot be adjusted, only freed"
+		reason = "concurrency cannot be adjusted"
 	}
 	limit := ""
 	if i := readNumber(reply[9:]); i >= 0 && int(i) < len(st.Costs) {
