@@ -243,7 +243,7 @@ func (s *Store) giveBack(ctx context.Context, t *sluice.Take, which []int, attem
 			continue // a shadow: nothing has changed
 		}
 		res.Consumed += results[n].Consumed
-		res.Remaining, res.ResetAfter = results[n].Remaining, results[n].ResetAfter
+		res.Remaining, res.Free, res.ResetAfter = results[n].Remaining, results[n].Free, results[n].ResetAfter
 		if !res.Fits { // a shadow that counts even if refused has longer to wait now
 			if err := s.retryAgain(ctx, t, i, res); err != nil {
 				return err
@@ -255,9 +255,9 @@ func (s *Store) giveBack(ctx context.Context, t *sluice.Take, which []int, attem
 
 // retryAgain looks when a demand could pass.
 func (s *Store) retryAgain(ctx context.Context, t *sluice.Take, i int, res *sluice.Result) error {
-	m, err := s.peekOnce(ctx, &sluice.Take{Demands: t.Demands[i : i+1]}, [][]int{{0}})
+	m, err := s.peekOnce(ctx, &sluice.Take{Demands: t.Demands[i : i+1], Ticket: t.Ticket}, [][]int{{0}})
 	if err == nil {
-		res.RetryAfter = m.decision.Results[0].RetryAfter
+		res.RetryAfter, res.LatestAfter = m.decision.Results[0].RetryAfter, m.decision.Results[0].LatestAfter
 	}
 	return err
 }

@@ -15,7 +15,8 @@ func (s *Store) takeInCluster(ctx context.Context, t *sluice.Take, d *sluice.Dec
 	}
 	groups := byRecord(len(t.Demands), func(i int) *sluice.Key { return &t.Demands[i].Key })
 	if t.Peek {
-		return s.peekParts(ctx, t, groups, d)
+		_, err := s.peekParts(ctx, t, groups, d)
+		return err
 	}
 	if t.UpTo && len(groups) > 1 {
 		return s.takeUpTo(ctx, t, groups, d)
@@ -55,10 +56,11 @@ func (s *Store) takeAs(ctx context.Context, asked, t *sluice.Take, groups [][]in
 // that. If others come in between it is refused.
 func (s *Store) takeUpTo(ctx context.Context, t *sluice.Take, groups [][]int, d *sluice.Decision) error {
 	var seen sluice.Decision
-	if err := s.peekParts(ctx, t, groups, &seen); err != nil {
+	amount, err := s.peekParts(ctx, t, groups, &seen)
+	if err != nil {
 		return err
 	}
-	exact := exactly(t, grantOf(t, seen.Results))
+	exact := exactly(t, amount)
 	if t.ID != "" {
 		old, _, err := s.readDirectory(ctx, t.ID)
 		if err != nil {
@@ -89,9 +91,9 @@ func (s *Store) takeUpTo(ctx context.Context, t *sluice.Take, groups [][]int, d 
 	}
 	for i := range m.decision.Results {
 		res, was, is := &m.decision.Results[i], &seen.Results[i], &after.decision.Results[i]
-		res.Fits, res.Held, res.RetryAfter = was.Fits, was.Held, 0
+		res.Fits, res.Held, res.RetryAfter, res.LatestAfter = was.Fits, was.Held, 0, 0
 		if !res.Fits {
-			res.RetryAfter = is.RetryAfter
+			res.RetryAfter, res.LatestAfter = is.RetryAfter, is.LatestAfter
 		}
 	}
 	m.decision.Allowed = false
@@ -102,7 +104,7 @@ func (s *Store) takeUpTo(ctx context.Context, t *sluice.Take, groups [][]int, d 
 // exactly is a take up to an amount as a take of that amount.
 func exactly(t *sluice.Take, amount sluice.Tokens) *sluice.Take {
 	exact := *t
-	exact.UpTo, exact.Within = false, 0
+	exact.UpTo = false
 	exact.Demands = slices.Clone(t.Demands)
 	for i := range exact.Demands {
 		exact.Demands[i].Cost = amount
@@ -111,20 +113,25 @@ func exactly(t *sluice.Take, amount sluice.Tokens) *sluice.Take {
 }
 
 // peekParts looks at all records. A take up to an amount is looked at once
-// more with the amount that all together would grant.
-func (s *Store) peekParts(ctx context.Context, t *sluice.Take, groups [][]int, d *sluice.Decision) error {
+// more with the amount that all together would grant, or if that is nothing,
+// with what it would have been content with. That amount is the answer.
+func (s *Store) peekParts(ctx context.Context, t *sluice.Take, groups [][]int, d *sluice.Decision) (amount sluice.Tokens, err error) {
 	m, err := s.peekOnce(ctx, t, groups)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if t.UpTo {
-		if m, err = s.peekOnce(ctx, exactly(t, grantOf(t, m.decision.Results)), groups); err != nil {
-			return err
+		amount = m.amount
+		if amount <= 0 {
+			amount = min(t.Demands[0].Charge(), sluice.Token)
+		}
+		if m, err = s.peekOnce(ctx, exactly(t, amount), groups); err != nil {
+			return 0, err
 		}
 		m.decision.Demands = t.Demands
 	}
 	m.fill(d)
-	return nil
+	return amount, nil
 }
 
 func (s *Store) peekOnce(ctx context.Context, t *sluice.Take, groups [][]int) (*merged, error) {
@@ -133,31 +140,17 @@ func (s *Store) peekOnce(ctx context.Context, t *sluice.Take, groups [][]int) (*
 		sub := *t
 		sub.Demands, sub.Peek, sub.Lease = pick(t.Demands, which), true, false
 		var d sluice.Decision
-		if err := s.withWindows(func(now int64) error { return s.take(ctx, &sub, &d, now) }); err != nil {
+		err := s.withWindows(func(now int64) error {
+			amount, err := s.takeSome(ctx, &sub, &d, now)
+			m.amount = min(m.amount, amount)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 		m.add(&d, which)
 	}
 	return m, nil
-}
-
-// grantOf is what a take up to an amount asks for where so much is left: see
-// storetest.Model.
-func grantOf(t *sluice.Take, results []sluice.Result) sluice.Tokens {
-	charge := t.Demands[0].Charge()
-	n := charge
-	for i := range t.Demands {
-		if !t.Demands[i].Shadow {
-			n = min(n, results[i].Remaining)
-		}
-	}
-	if n < charge {
-		n = max(n, 0) / sluice.Token * sluice.Token
-	}
-	if n == 0 {
-		n = min(charge, sluice.Token)
-	}
-	return n
 }
 
 func (s *Store) checkLimits(demands []sluice.Demand) error {

@@ -34,7 +34,7 @@ func (s *Store) settleInCluster(ctx context.Context, st *sluice.Settlement, d *s
 		n += len(dir.Parts[i].Demands)
 	}
 	demands, results := make([]sluice.Demand, n), make([]sluice.Result, n)
-	began, at := time.Now(), int64(0)
+	began, at, taken := time.Now(), int64(0), int64(0)
 	for i := range dir.Parts {
 		p := &dir.Parts[i]
 		one := *st
@@ -58,16 +58,13 @@ func (s *Store) settleInCluster(ctx context.Context, st *sluice.Settlement, d *s
 		for j, dm := range p.Demands {
 			demands[dm.Number], results[dm.Number] = ds[j], rs[j]
 		}
-		at = max(at, readNumber(reply[1:]))
+		settled, since := timesSettled(reply)
+		at, taken = max(at, settled), max(taken, since)
 	}
 	if err := s.noteSettled(ctx, st, dir, text, began); err != nil {
 		return err
 	}
-	*d = sluice.Decision{
-		Allowed: true, Source: sluice.FromStore, ID: st.ID, Time: time.UnixMicro(at),
-		Demands: demands, Results: append(d.Results[:0], results...),
-	}
-	d.Conclude()
+	conclude(d, st.ID, at, taken, demands, results)
 	return nil
 }
 

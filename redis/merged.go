@@ -8,10 +8,11 @@ type merged struct {
 	refused  bool
 	repeated int
 	parts    int
+	amount   sluice.Tokens // of a take up to an amount: the least that a part would grant
 }
 
 func newMerged(t *sluice.Take) *merged {
-	return &merged{decision: sluice.Decision{
+	return &merged{amount: sluice.MaxTokens, decision: sluice.Decision{
 		Allowed: true, Source: sluice.FromStore, ID: t.ID, Demands: t.Demands, Results: make([]sluice.Result, len(t.Demands)),
 	}}
 }
@@ -19,7 +20,6 @@ func newMerged(t *sluice.Take) *merged {
 func (m *merged) add(part *sluice.Decision, which []int) {
 	d := &m.decision
 	d.Allowed = d.Allowed && part.Allowed
-	d.Delay = max(d.Delay, part.Delay)
 	if part.Time.After(d.Time) {
 		d.Time = part.Time
 	}
