@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Flags of takes and demands, as take_v1 reads them. What else a demand has is
+// Flags of takes and demands, as take_v2 reads them. What else a demand has is
 // kept above them, for those who settle a lease.
 const (
 	takePeek  = 1
@@ -26,7 +26,7 @@ const (
 	levelShift         = 5 // three bits
 )
 
-// Verdicts of take_v1.
+// Verdicts of take_v2.
 const (
 	_ = iota // refused
 	allowed
@@ -36,7 +36,7 @@ const (
 	lost // in the calendar
 )
 
-// generalArgs are the arguments of take_v1 that take_plain_v1 has not.
+// generalArgs are the arguments of take_v2 that take_plain_v2 has not.
 type generalArgs struct {
 	takeFlags, demandFlags []int16
 	withins, keeps         []int64
@@ -45,7 +45,7 @@ type generalArgs struct {
 	hint                   int64
 }
 
-// flyGeneral has a batch decided by take_v1.
+// flyGeneral has a batch decided by take_v2.
 func (s *Store) flyGeneral(b *batch) {
 	b.number()
 	var a generalArgs

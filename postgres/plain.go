@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// undecided is the outcome of a take that take_plain_v1 leaves to take_v1.
+// undecided is the outcome of a take that take_plain_v2 leaves to take_v2.
 const undecided = math.MinInt64
 
-// flyPlain has a batch decided by take_plain_v1, and works out from the
+// flyPlain has a batch decided by take_plain_v2, and works out from the
 // numbers that it gives what else there is to say.
 func (s *Store) flyPlain(b *batch) {
 	b.number()
@@ -102,7 +102,7 @@ func (b *batch) bucketRules() (rules []int32, agreed bool) {
 	return rules, true
 }
 
-// takeOtherWay has r decided by take_v1.
+// takeOtherWay has r decided by take_v2.
 func (s *Store) takeOtherWay(r *request) {
 	now := time.Now().Unix()
 	for _, h := range r.hashes {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Statuses of settle_v1.
+// Statuses of settle_v2.
 const (
 	settled = iota
 	leaseClosed
@@ -48,7 +48,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	return nil
 }
 
-// leases is what settle_v1 answers.
+// leases is what settle_v2 answers.
 type leases struct {
 	now                          int64
 	statuses                     []int16
@@ -108,7 +108,7 @@ func (s *Store) flySettlements(b *batch) {
 		case noSuchLimit:
 			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "the lease has no limit of this name"})
 		case unchangeable:
-			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "a place in flight cannot be adjusted, only freed"})
+			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "concurrency cannot be adjusted"})
 		case settleLost:
 			s.settleAgain(r, &a, i, first, last)
 		}

@@ -113,14 +113,14 @@ func newStatements(schema string) statements {
 		return fmt.Sprintf("SELECT * FROM %s.%s(%s)", schema, function, strings.Join(holders, ", "))
 	}
 	return statements{
-		takePlain: call("take_plain_v1", 18),
-		take:      call("take_v1", 24),
-		adjust:    call("adjust_v1", 15),
-		forget:    call("forget_v1", 6),
-		grant:     call("grant_v1", 23),
-		giveBack:  call("give_back_v1", 10),
-		settle:    call("settle_v1", 9),
-		sweep:     call("sweep_v1", 3),
+		takePlain: call("take_plain_v2", 18),
+		take:      call("take_v2", 24),
+		adjust:    call("adjust_v2", 15),
+		forget:    call("forget_v2", 6),
+		grant:     call("grant_v2", 23),
+		giveBack:  call("give_back_v2", 10),
+		settle:    call("settle_v2", 9),
+		sweep:     call("sweep_v2", 3),
 	}
 }
 

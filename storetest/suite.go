@@ -87,6 +87,7 @@ func (o Options) Checks() []Check {
 		changeSteps(),
 		leaseSteps(),
 		holdSteps(),
+		stillSteps(),
 		contractChecks(),
 		trapChecks(),
 		o.randomChecks(),

@@ -1,4 +1,4 @@
--- settle_v1 changes or ends leases, one after the other, as
+-- settle_v2 changes or ends leases, one after the other, as
 -- storetest.Model.Settle does. Actions are those of sluice.Action: 0 adjust,
 -- 1 renew, 2 commit, 3 release. Each lease has the next few of the costs: as
 -- many as cost_counts says.
@@ -11,7 +11,7 @@
 -- Of each lease that was found, the arrays from namespaces on have its demands,
 -- as many as demand_counts says, with the limits that the buckets have now; for
 -- status 5, with those they were taken under. freed says where room was made.
-CREATE FUNCTION sluice.settle_v1(
+CREATE FUNCTION sluice.settle_v2(
     given bigint, patience text,
     leases text[], actions smallint[], keeps bigint[], cost_counts int[],
     cost_limits text[], costs bigint[], bounds bigint[],
@@ -27,10 +27,10 @@ DECLARE
     r          sluice.receipt;
     old        sluice.receipt;
     d          sluice.receipt_demand;
-    ws         sluice.working_v1[];
+    ws         sluice.working_v2[];
     tids       tid[];
-    mine       sluice.working_v1[]; -- the buckets of one lease
-    w          sluice.working_v1;
+    mine       sluice.working_v2[]; -- the buckets of one lease
+    w          sluice.working_v2;
     places     int[];               -- of all demands: which bucket
     ns         text[];              -- the buckets, in order
     es         text[];
@@ -71,11 +71,10 @@ BEGIN
         WINDOW sorted AS (ORDER BY x.namespace COLLATE "C", x.entity COLLATE "C", x.resource COLLATE "C", x.limit_name COLLATE "C")
     ) k;
     IF ns IS NOT NULL THEN
-        SELECT l.ws, l.tids INTO ws, tids FROM sluice.load_v1(true, ns, es, rs, ls) l;
+        SELECT l.ws, l.tids INTO ws, tids FROM sluice.load_v2(true, ns, es, rs, ls) l;
         PERFORM FROM sluice.receipt x WHERE x.id = ANY (leases) ORDER BY x.id FOR NO KEY UPDATE;
     END IF;
     now := sluice.clock_v1(given);
-    ws := sluice.open_v1(ws, now);
 
     FOR t IN 1 .. cardinality(leases) LOOP
         old := seen[t];
@@ -90,7 +89,7 @@ BEGIN
         SELECT x.* INTO r FROM sluice.receipt x WHERE x.id = old.id;
         CONTINUE WHEN r.id IS NULL OR r.expires <= now OR NOT r.leased OR r.ended NOT IN (0, actions[t]);
         IF r.taken <> old.taken OR r.print <> old.print THEN -- the id was taken anew
-            PERFORM sluice.again_v1();
+            PERFORM sluice.again_v2();
         END IF;
 
         -- What the lease is to cost.
@@ -127,9 +126,9 @@ BEGIN
         -- The buckets under the limits they have, or as they were taken.
         FOR i IN 1 .. n LOOP
             d := r.demands[i];
-            w := sluice.as_is_v1(ws[places[first - n + i]], sluice.view_v1(sluice.fresh_v1(
+            w := sluice.as_is_v2(ws[places[first - n + i]], sluice.view_v2(sluice.fresh_v2(
                 d.algorithm, d.amount, d.period, d.burst, d.calendar, d.zone, bounds[8 * i - 7 : 8 * i]
-            ), now));
+            ), now), now);
             mine[i] := w;
             times[t] := greatest(times[t], w.now);
             namespaces[out + i] := d.namespace;
@@ -166,15 +165,15 @@ BEGIN
             IF r.ended = 0 AND d.consumed > 0 AND (d.algorithm = 3) = (w.algorithm = 3) THEN
                 IF w.algorithm <> 3 THEN
                     IF charges[i] > d.charge THEN
-                        w := sluice.spend_v1(w, charges[i] - d.charge);
+                        w := sluice.spend_v2(w, charges[i] - d.charge);
                     ELSIF charges[i] < d.charge THEN
-                        w := sluice.refund_v1(w, d.charge - charges[i], r.taken);
+                        w := sluice.refund_v2(w, d.charge - charges[i], r.taken);
                     END IF;
                     consumed[out - n + i] := w.used - before;
                 ELSIF actions[t] = 1 THEN
-                    w := sluice.extend_v1(w, r.id, ends);
+                    w := sluice.extend_v2(w, r.id, ends);
                 ELSIF actions[t] >= 2 THEN
-                    w := sluice.alight_v1(w, r.id);
+                    w := sluice.alight_v2(w, r.id);
                     IF actions[t] = 3 THEN
                         consumed[out - n + i] := w.used - before;
                     END IF;
@@ -185,7 +184,7 @@ BEGIN
             END IF;
             freed[out - n + i] := w.used < before;
             remaining[out - n + i] := w.capacity - w.used - w.held;
-            resets[out - n + i] := sluice.reset_v1(w);
+            resets[out - n + i] := sluice.reset_v2(w);
             d.charge := charges[i];
             r.demands[i] := d;
         END LOOP;
@@ -196,6 +195,6 @@ BEGIN
         END IF;
     END LOOP;
     IF ns IS NOT NULL THEN
-        PERFORM sluice.save_v1(ns, es, rs, ls, ws, tids);
+        PERFORM sluice.save_v2(ns, es, rs, ls, ws, tids);
     END IF;
 END $$;

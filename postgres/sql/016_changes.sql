@@ -1,11 +1,11 @@
 -- The changes that package bucket makes to a state, on working copies.
 
--- spend_v1 consumes unconditionally, up to the cap on debt: Spec.Take. What
+-- spend_v2 consumes unconditionally, up to the cap on debt: Spec.Take. What
 -- was consumed is the difference in used.
-CREATE FUNCTION sluice.spend_v1(w sluice.working_v1, cost bigint) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.spend_v2(w sluice.working_v2, cost bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    n bigint := greatest(0, least(cost, w.capacity + sluice.max_tokens_v1() - w.used));
+    n bigint := greatest(0, least(cost, w.capacity + sluice.max_tokens_v2() - w.used));
 BEGIN
     w.used := w.used + n;
     IF n >= w.recall_cost THEN
@@ -15,14 +15,14 @@ BEGIN
     IF w.algorithm = 1 THEN
         w.counts[w.at % 33 + 1] := w.counts[w.at % 33 + 1] + n;
     END IF;
-    w.consumed := sluice.saturate_v1(w.consumed + n);
+    w.consumed := sluice.saturate_v2(w.consumed + n);
     w.changed := true;
     RETURN w;
 END $$;
 
--- refund_v1 gives back up to amount of what was taken at or after since:
+-- refund_v2 gives back up to amount of what was taken at or after since:
 -- Spec.Refund. What was refunded is the difference in used.
-CREATE FUNCTION sluice.refund_v1(w sluice.working_v1, amount bigint, since bigint) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.refund_v2(w sluice.working_v2, amount bigint, since bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     n    bigint := least(amount, w.used);
@@ -30,7 +30,7 @@ DECLARE
     part bigint := w.at;
     here bigint;
 BEGIN
-    IF w.algorithm = 1 AND sluice.part_v1(w.period, since) < w.at - 32 OR w.algorithm = 2 AND since < w.at THEN
+    IF w.algorithm = 1 AND sluice.part_v2(w.period, since) < w.at - 32 OR w.algorithm = 2 AND since < w.at THEN
         RETURN w;
     END IF;
     IF w.algorithm = 1 THEN -- out of the newest counts
@@ -46,26 +46,26 @@ BEGIN
     IF w.used = 0 THEN
         w.rem := 0;
     END IF;
-    w.consumed := sluice.saturate_v1(w.consumed - n);
+    w.consumed := sluice.saturate_v2(w.consumed - n);
     w.changed := w.changed OR n > 0;
     RETURN w;
 END $$;
 
--- board_v1 puts a lease into a concurrency limit: Spec.Board. It writes the
+-- board_v2 puts a lease into a concurrency limit: Spec.Board. It writes the
 -- flight at once, so it is only for takes that are allowed.
-CREATE FUNCTION sluice.board_v1(w sluice.working_v1, boarding text, cost bigint, expires bigint) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.board_v2(w sluice.working_v2, boarding text, cost bigint, expires bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    w := sluice.disembark_v1(w);
-    INSERT INTO sluice.flight (bucket, lease, cost, expires) VALUES (w.id, boarding, board_v1.cost, board_v1.expires);
+    w := sluice.disembark_v2(w);
+    INSERT INTO sluice.flight (bucket, lease, cost, expires) VALUES (w.id, boarding, board_v2.cost, board_v2.expires);
     w.used := w.used + cost;
-    w.consumed := sluice.saturate_v1(w.consumed + cost);
+    w.consumed := sluice.saturate_v2(w.consumed + cost);
     RETURN w;
 END $$;
 
--- disembark_v1 removes the flights that are over, which view_v1 has taken off
+-- disembark_v2 removes the flights that are over, which view_v2 has taken off
 -- already: commitFlights. It gives a new bucket its number.
-CREATE FUNCTION sluice.disembark_v1(w sluice.working_v1) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.disembark_v2(w sluice.working_v2) RETURNS sluice.working_v2
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF w.id IS NULL THEN
@@ -78,14 +78,26 @@ BEGIN
     RETURN w;
 END $$;
 
--- alight_v1 takes a lease out again: Spec.Alight. What it freed is the
--- difference in used.
-CREATE FUNCTION sluice.alight_v1(w sluice.working_v1, leaving text) RETURNS sluice.working_v1
+-- in_flight_v2 reports whether a lease is in a concurrency limit.
+CREATE FUNCTION sluice.in_flight_v2(w sluice.working_v2, wanted text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN NOT w.anew AND EXISTS (
+        SELECT FROM sluice.flight f WHERE f.bucket = w.id AND f.lease = wanted AND f.expires > w.now
+    );
+END $$;
+
+-- alight_v2 takes a lease out again, if it is there: Spec.Alight. What it freed
+-- is the difference in used.
+CREATE FUNCTION sluice.alight_v2(w sluice.working_v2, leaving text) RETURNS sluice.working_v2
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     freed bigint;
 BEGIN
-    w := sluice.disembark_v1(w);
+    IF NOT sluice.in_flight_v2(w, leaving) THEN
+        RETURN w;
+    END IF;
+    w := sluice.disembark_v2(w);
     WITH gone AS (
         DELETE FROM sluice.flight f WHERE f.bucket = w.id AND f.lease = leaving RETURNING f.cost
     )
@@ -94,18 +106,21 @@ BEGIN
     RETURN w;
 END $$;
 
--- extend_v1 moves a lease's expiry, if it is still there: Spec.Extend.
-CREATE FUNCTION sluice.extend_v1(w sluice.working_v1, staying text, expires bigint) RETURNS sluice.working_v1
+-- extend_v2 moves a lease's expiry, if it is still there: Spec.Extend.
+CREATE FUNCTION sluice.extend_v2(w sluice.working_v2, staying text, expires bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    w := sluice.disembark_v1(w);
-    UPDATE sluice.flight f SET expires = extend_v1.expires WHERE f.bucket = w.id AND f.lease = staying;
+    IF NOT sluice.in_flight_v2(w, staying) THEN
+        RETURN w;
+    END IF;
+    w := sluice.disembark_v2(w);
+    UPDATE sluice.flight f SET expires = extend_v2.expires WHERE f.bucket = w.id AND f.lease = staying;
     RETURN w;
 END $$;
 
--- return_v1 closes a hold of which spent was used: Spec.Return. An expired or
+-- return_v2 closes a hold of which spent was used: Spec.Return. An expired or
 -- unknown one is ignored.
-CREATE FUNCTION sluice.return_v1(w sluice.working_v1, node bigint, seq bigint, spent bigint) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.return_v2(w sluice.working_v2, node bigint, seq bigint, spent bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     n bigint;
@@ -115,7 +130,7 @@ BEGIN
         n := least(greatest(spent, 0), w.holds[i + 2]);
         w.held := w.held - w.holds[i + 2];
         w.used := w.used + n;
-        w.consumed := sluice.saturate_v1(w.consumed + n);
+        w.consumed := sluice.saturate_v2(w.consumed + n);
         w.holds := nullif(w.holds[: i - 1] || w.holds[i + 4 :], '{}');
         w.changed := true;
         EXIT;
@@ -123,10 +138,10 @@ BEGIN
     RETURN w;
 END $$;
 
--- hold_v1 moves amount to a node's hands: Spec.Hold, with an expiry that is not
+-- hold_v2 moves amount to a node's hands: Spec.Hold, with an expiry that is not
 -- past the end of a fixed window.
-CREATE FUNCTION sluice.hold_v1(w sluice.working_v1, node bigint, seq bigint, amount bigint, expires bigint)
-RETURNS sluice.working_v1
+CREATE FUNCTION sluice.hold_v2(w sluice.working_v2, node bigint, seq bigint, amount bigint, expires bigint)
+RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     place int := 1;
@@ -140,12 +155,12 @@ BEGIN
     RETURN w;
 END $$;
 
--- recall_v1 marks the bucket after a refusal that held tokens caused:
+-- recall_v2 marks the bucket after a refusal that held tokens caused:
 -- Spec.Recall, without its condition.
-CREATE FUNCTION sluice.recall_v1(w sluice.working_v1, cost bigint) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.recall_v2(w sluice.working_v2, cost bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    until bigint := w.now + sluice.retry_v1(w, cost);
+    until bigint := w.now + sluice.retry_v2(w, cost);
 BEGIN
     IF w.recalled > w.now THEN
         until := greatest(until, w.recalled);
@@ -157,11 +172,11 @@ BEGIN
     RETURN w;
 END $$;
 
--- adopt_v1 turns a bucket into one under the limit of model: Spec.Adopt.
-CREATE FUNCTION sluice.adopt_v1(w sluice.working_v1, model sluice.working_v1, now bigint) RETURNS sluice.working_v1
+-- adopt_v2 turns a bucket into one under the limit of model: Spec.Adopt.
+CREATE FUNCTION sluice.adopt_v2(w sluice.working_v2, model sluice.working_v2, now bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    n sluice.working_v1 := model;
+    n sluice.working_v2 := sluice.unview_v2(model);
 BEGIN
     n.id := w.id;
     n.anew := w.anew;
@@ -188,9 +203,11 @@ BEGIN
         n.anew := true;
     ELSE
         -- What is held may be spent under either limit, so it counts as used.
-        n := sluice.spend_v1(sluice.view_v1(n, w.now), w.used + w.held);
-        n.consumed := sluice.saturate_v1(w.consumed + w.held);
+        IF w.used + w.held > 0 THEN
+            n := sluice.spend_v2(sluice.view_v2(n, w.now), w.used + w.held);
+        END IF;
+        n.consumed := sluice.saturate_v2(w.consumed + w.held);
         n.changed := w.changed;
     END IF;
-    RETURN sluice.view_v1(n, now);
+    RETURN sluice.view_v2(n, now);
 END $$;

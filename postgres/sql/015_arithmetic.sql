@@ -1,11 +1,12 @@
 -- The arithmetic of package bucket, in the same integers. Where this and that
 -- differ, this is wrong; arithmetic_test.go compares them.
 --
--- They work on a copy of a bucket that view_v1 has brought to the present: a
--- bucket.State and its bucket.View in one. Flights are not in the copy but in
+-- They work on a copy of a bucket that view_v2 has brought to the present: a
+-- bucket.View, which becomes the state where a change is written, and beside it
+-- the bucket.State that it was made from. Flights are not in the copy but in
 -- their own table.
 
-CREATE TYPE sluice.working_v1 AS (
+CREATE TYPE sluice.working_v2 AS (
     -- the limit
     algorithm smallint,
     amount    bigint,
@@ -27,6 +28,7 @@ CREATE TYPE sluice.working_v1 AS (
     recall_cost bigint,
     counts      bigint[],
     holds       bigint[],
+    tickets     bigint[],
 
     -- bucket.View, where it says more
     now  bigint,
@@ -36,41 +38,45 @@ CREATE TYPE sluice.working_v1 AS (
     id   bigint,  -- of the bucket, for its flights; NULL for a new one
     anew boolean, -- its flights in the table are none of it any more
 
-    changed boolean
-);
+    changed boolean,
 
--- clock_v1 is the database's time in microseconds; tests give their own.
-CREATE FUNCTION sluice.clock_v1(given bigint) RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-$$;
+    -- The state before the view, for unview_v2.
+    was_used     bigint,
+    was_rem      bigint,
+    was_at       bigint,
+    was_consumed bigint,
+    was_counts   bigint[],
+    was_holds    bigint[],
+    was_ends     bigint,
+    lasts        bigint -- what expires_v2 said of the view
+);
 
 -- The largest debt, and the longest wait but for never: sluice.MaxTokens,
 -- bucket.Forever, bucket.Never.
-CREATE FUNCTION sluice.max_tokens_v1() RETURNS bigint
+CREATE FUNCTION sluice.max_tokens_v2() RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT 1000000000000000 $$;
-CREATE FUNCTION sluice.forever_v1() RETURNS bigint
+CREATE FUNCTION sluice.forever_v2() RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT 4503599627370496 $$;
-CREATE FUNCTION sluice.never_v1() RETURNS bigint
+CREATE FUNCTION sluice.never_v2() RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT 9223372036854775807 $$;
 
 -- bucket.saturate
-CREATE FUNCTION sluice.saturate_v1(n bigint) RETURNS bigint
+CREATE FUNCTION sluice.saturate_v2(n bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT least(greatest(n, -9007199254740991), 9007199254740991)
 $$;
 
 -- bucket.floorMod
-CREATE FUNCTION sluice.floor_mod_v1(a bigint, b bigint) RETURNS bigint
+CREATE FUNCTION sluice.floor_mod_v2(a bigint, b bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT (a % b + b) % b $$;
 
--- fresh_v1 is a full bucket under a limit: the zero State, not yet viewed.
-CREATE FUNCTION sluice.fresh_v1(
+-- fresh_v2 is a full bucket under a limit: the zero State, not yet viewed.
+CREATE FUNCTION sluice.fresh_v2(
     algorithm smallint, amount bigint, period bigint, burst bigint, calendar smallint, zone text, bounds bigint[]
-) RETURNS sluice.working_v1
+) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    w sluice.working_v1;
+    w sluice.working_v2;
 BEGIN
     w.algorithm := algorithm;
     w.amount := amount;
@@ -85,11 +91,11 @@ BEGIN
     w.consumed := 0;
     w.recalled := 0;
     w.recall_cost := 0;
-    RETURN sluice.compile_v1(w);
+    RETURN sluice.compile_v2(w);
 END $$;
 
--- compile_v1 prepares the limit for arithmetic: bucket.Compile.
-CREATE FUNCTION sluice.compile_v1(w sluice.working_v1) RETURNS sluice.working_v1
+-- compile_v2 prepares the limit for arithmetic: bucket.Compile.
+CREATE FUNCTION sluice.compile_v2(w sluice.working_v2) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     divisor bigint;
@@ -108,8 +114,8 @@ BEGIN
     RETURN w;
 END $$;
 
--- refill_v1 repays what is used for the time elapsed: Spec.refill.
-CREATE FUNCTION sluice.refill_v1(rate bigint, per bigint, elapsed bigint, INOUT used bigint, INOUT rem bigint)
+-- refill_v2 repays what is used for the time elapsed: Spec.refill.
+CREATE FUNCTION sluice.refill_v2(rate bigint, per bigint, elapsed bigint, INOUT used bigint, INOUT rem bigint)
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     periods bigint := elapsed / per;
@@ -129,8 +135,8 @@ BEGIN
     END IF;
 END $$;
 
--- repay_v1 is the least time in which n is repaid: Spec.repayIn.
-CREATE FUNCTION sluice.repay_v1(rate bigint, per bigint, rem bigint, n bigint) RETURNS bigint
+-- repay_v2 is the least time in which n is repaid: Spec.repayIn.
+CREATE FUNCTION sluice.repay_v2(rate bigint, per bigint, rem bigint, n bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     whole bigint := n / rate;
@@ -139,8 +145,8 @@ BEGIN
     IF n <= 0 THEN
         RETURN 0;
     END IF;
-    IF whole > sluice.forever_v1() / per THEN
-        RETURN sluice.forever_v1();
+    IF whole > sluice.forever_v2() / per THEN
+        RETURN sluice.forever_v2();
     END IF;
     parts := n % rate * per - rem;
     IF parts > 0 THEN
@@ -149,32 +155,40 @@ BEGIN
     RETURN whole * per - (-parts) / rate;
 END $$;
 
--- part_v1 and part_start_v1 number the parts of a sliding window: Spec.part
+-- part_v2 and part_start_v2 number the parts of a sliding window: Spec.part
 -- and Spec.partStart.
-CREATE FUNCTION sluice.part_v1(period bigint, t bigint) RETURNS bigint
+CREATE FUNCTION sluice.part_v2(period bigint, t bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT (t - sluice.floor_mod_v1(t, period)) / period * 32 + sluice.floor_mod_v1(t, period) * 32 / period
+    SELECT (t - sluice.floor_mod_v2(t, period)) / period * 32 + sluice.floor_mod_v2(t, period) * 32 / period
 $$;
-CREATE FUNCTION sluice.part_start_v1(period bigint, i bigint) RETURNS bigint
+CREATE FUNCTION sluice.part_start_v2(period bigint, i bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT (i - sluice.floor_mod_v1(i, 32)) / 32 * period + (sluice.floor_mod_v1(i, 32) * period + 31) / 32
+    SELECT (i - sluice.floor_mod_v2(i, 32)) / 32 * period + (sluice.floor_mod_v2(i, 32) * period + 31) / 32
 $$;
 
--- view_v1 brings a bucket to the present, and writes that into the copy:
+-- view_v2 brings a bucket to the present, and writes that into the copy:
 -- Spec.View and Spec.commit. Viewing twice is viewing once.
-CREATE FUNCTION sluice.view_v1(w sluice.working_v1, now bigint) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.view_v2(w sluice.working_v2, now bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
+    w.was_used := w.used;
+    w.was_rem := w.rem;
+    w.was_at := w.at;
+    w.was_consumed := w.consumed;
+    w.was_counts := w.counts;
+    w.was_holds := w.holds;
+    w.was_ends := w.ends;
+    w.lasts := NULL;
     w.held := 0;
     w.now := greatest(now, w.at);
     CASE w.algorithm
     WHEN 0 THEN
-        RETURN sluice.view_tokens_v1(w);
+        RETURN sluice.view_tokens_v2(w);
     WHEN 1 THEN
         w.now := now;
-        RETURN sluice.view_sliding_v1(w);
+        RETURN sluice.view_sliding_v2(w);
     WHEN 2 THEN
-        RETURN sluice.view_fixed_v1(w);
+        RETURN sluice.view_fixed_v2(w);
     ELSE
         w.used := w.used - coalesce((
             SELECT sum(f.cost) FROM sluice.flight f
@@ -185,7 +199,7 @@ BEGIN
     END CASE;
 END $$;
 
-CREATE FUNCTION sluice.view_tokens_v1(w sluice.working_v1) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.view_tokens_v2(w sluice.working_v2) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     t    bigint;
@@ -200,24 +214,24 @@ BEGIN
         END IF;
         -- An expired hold counts as spent when it expired.
         t := greatest(w.holds[i + 3], w.at);
-        r := sluice.refill_v1(w.rate, w.per, t - w.at, w.used, w.rem);
+        r := sluice.refill_v2(w.rate, w.per, t - w.at, w.used, w.rem);
         w.at := t;
         w.rem := r.rem;
         w.used := r.used + w.holds[i + 2];
-        w.consumed := sluice.saturate_v1(w.consumed + w.holds[i + 2]);
+        w.consumed := sluice.saturate_v2(w.consumed + w.holds[i + 2]);
     END LOOP;
     w.holds := kept;
-    r := sluice.refill_v1(w.rate, w.per, w.now - w.at, w.used, w.rem);
+    r := sluice.refill_v2(w.rate, w.per, w.now - w.at, w.used, w.rem);
     w.used := r.used;
     w.rem := r.rem;
     w.at := w.now;
     RETURN w;
 END $$;
 
-CREATE FUNCTION sluice.view_sliding_v1(w sluice.working_v1) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.view_sliding_v2(w sluice.working_v2) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    part bigint := sluice.part_v1(w.period, w.now);
+    part bigint := sluice.part_v2(w.period, w.now);
 BEGIN
     IF w.counts IS NULL THEN
         w.counts := array_fill(0::bigint, ARRAY[33]);
@@ -226,7 +240,7 @@ BEGIN
     END IF;
     IF part < w.at THEN -- the clock went back
         part := w.at;
-        w.now := sluice.part_start_v1(w.period, part);
+        w.now := sluice.part_start_v2(w.period, part);
     END IF;
     IF part > w.at THEN
         FOR i IN 1 .. least(part - w.at, 33) LOOP
@@ -238,14 +252,14 @@ BEGIN
     RETURN w;
 END $$;
 
-CREATE FUNCTION sluice.view_fixed_v1(w sluice.working_v1) RETURNS sluice.working_v1
+CREATE FUNCTION sluice.view_fixed_v2(w sluice.working_v2) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     start bigint;
     kept  bigint[];
 BEGIN
     IF w.calendar = 0 THEN
-        start := w.now - sluice.floor_mod_v1(w.now, w.period);
+        start := w.now - sluice.floor_mod_v2(w.now, w.period);
         w.ends := start + w.period;
     ELSIF w.ends > w.now THEN -- still the window that was stored
         start := w.at;
@@ -264,7 +278,7 @@ BEGIN
             kept := kept || w.holds[i : i + 3];
         ELSE
             w.used := w.used + w.holds[i + 2];
-            w.consumed := sluice.saturate_v1(w.consumed + w.holds[i + 2]);
+            w.consumed := sluice.saturate_v2(w.consumed + w.holds[i + 2]);
         END IF;
     END LOOP;
     w.holds := kept;
@@ -275,20 +289,20 @@ BEGIN
     RETURN w;
 END $$;
 
--- until_v1 is how long it takes for used and held to come down to target:
+-- until_v2 is how long it takes for used and held to come down to target:
 -- Spec.until.
-CREATE FUNCTION sluice.until_v1(w sluice.working_v1, target bigint) RETURNS bigint
+CREATE FUNCTION sluice.until_v2(w sluice.working_v2, target bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN least(sluice.forever_v1(), CASE w.algorithm
-        WHEN 0 THEN sluice.until_tokens_v1(w, target)
-        WHEN 1 THEN sluice.until_sliding_v1(w, target)
+    RETURN least(sluice.forever_v2(), CASE w.algorithm
+        WHEN 0 THEN sluice.until_tokens_v2(w, target)
+        WHEN 1 THEN sluice.until_sliding_v2(w, target)
         WHEN 2 THEN w.ends - w.now
-        ELSE sluice.until_flights_v1(w, target)
+        ELSE sluice.until_flights_v2(w, target)
     END);
 END $$;
 
-CREATE FUNCTION sluice.until_tokens_v1(w sluice.working_v1, target bigint) RETURNS bigint
+CREATE FUNCTION sluice.until_tokens_v2(w sluice.working_v2, target bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     t      bigint := w.now;
@@ -300,21 +314,21 @@ BEGIN
     FOR i IN 1 .. coalesce(cardinality(w.holds), 0) BY 4 LOOP
         excess := w.used + w.held - target;
         IF excess <= w.used THEN
-            wait := sluice.repay_v1(w.rate, w.per, w.rem, excess);
+            wait := sluice.repay_v2(w.rate, w.per, w.rem, excess);
             IF t + wait <= w.holds[i + 3] THEN
                 RETURN t + wait - w.now;
             END IF;
         END IF;
-        r := sluice.refill_v1(w.rate, w.per, w.holds[i + 3] - t, w.used, w.rem);
+        r := sluice.refill_v2(w.rate, w.per, w.holds[i + 3] - t, w.used, w.rem);
         t := w.holds[i + 3];
         w.rem := r.rem;
         w.used := r.used + w.holds[i + 2];
         w.held := w.held - w.holds[i + 2];
     END LOOP;
-    RETURN t + sluice.repay_v1(w.rate, w.per, w.rem, w.used - target) - w.now;
+    RETURN t + sluice.repay_v2(w.rate, w.per, w.rem, w.used - target) - w.now;
 END $$;
 
-CREATE FUNCTION sluice.until_sliding_v1(w sluice.working_v1, target bigint) RETURNS bigint
+CREATE FUNCTION sluice.until_sliding_v2(w sluice.working_v2, target bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     left_used bigint := w.used;
@@ -322,12 +336,12 @@ BEGIN
     FOR i IN 1 .. 33 LOOP -- the oldest first
         left_used := left_used - w.counts[(w.at + i) % 33 + 1];
         IF left_used <= target THEN
-            RETURN sluice.part_start_v1(w.period, w.at + i) - w.now;
+            RETURN sluice.part_start_v2(w.period, w.at + i) - w.now;
         END IF;
     END LOOP;
 END $$;
 
-CREATE FUNCTION sluice.until_flights_v1(w sluice.working_v1, target bigint) RETURNS bigint
+CREATE FUNCTION sluice.until_flights_v2(w sluice.working_v2, target bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     left_used bigint := w.used;
@@ -352,27 +366,49 @@ BEGIN
     RETURN 0;
 END $$;
 
--- available_v1 is View.Available.
-CREATE FUNCTION sluice.available_v1(w sluice.working_v1) RETURNS bigint
+-- available_v2 is View.Available.
+CREATE FUNCTION sluice.available_v2(w sluice.working_v2) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT w.capacity - w.used - w.held $$;
 
--- retry_v1 is Spec.RetryIn, and reset_v1 Spec.ResetIn.
-CREATE FUNCTION sluice.retry_v1(w sluice.working_v1, cost bigint) RETURNS bigint
+-- retry_v2 is Spec.RetryIn, and reset_v2 Spec.ResetIn.
+CREATE FUNCTION sluice.retry_v2(w sluice.working_v2, cost bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF cost <= w.capacity - w.used - w.held THEN
         RETURN 0;
     END IF;
     IF cost > w.capacity THEN
-        RETURN sluice.never_v1();
+        RETURN sluice.never_v2();
     END IF;
-    RETURN sluice.until_v1(w, w.capacity - cost);
+    RETURN sluice.until_v2(w, w.capacity - cost);
 END $$;
-CREATE FUNCTION sluice.reset_v1(w sluice.working_v1) RETURNS bigint
+CREATE FUNCTION sluice.reset_v2(w sluice.working_v2) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF w.used = 0 AND w.held = 0 THEN
         RETURN 0;
     END IF;
-    RETURN sluice.until_v1(w, 0);
+    RETURN sluice.until_v2(w, 0);
+END $$;
+
+-- expires_v2 is when the row will mean nothing any more.
+CREATE FUNCTION sluice.expires_v2(w sluice.working_v2) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN w.algorithm = 2 THEN w.ends ELSE greatest(w.now + sluice.reset_v2(w), w.recalled) END
+$$;
+
+-- unview_v2 undoes view_v2, for changes that only leave a mark: they do not
+-- move the bucket's time.
+CREATE FUNCTION sluice.unview_v2(w sluice.working_v2) RETURNS sluice.working_v2
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    w.lasts := CASE WHEN w.algorithm = 2 THEN coalesce(w.was_ends, 0) ELSE sluice.expires_v2(w) END;
+    w.used := w.was_used;
+    w.rem := w.was_rem;
+    w.at := w.was_at;
+    w.consumed := w.was_consumed;
+    w.counts := w.was_counts;
+    w.holds := w.was_holds;
+    w.ends := w.was_ends;
+    RETURN w;
 END $$;

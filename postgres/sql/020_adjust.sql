@@ -1,8 +1,8 @@
--- adjust_v1 consumes or, where costs are negative, refunds without asking, as
+-- adjust_v2 consumes or, where costs are negative, refunds without asking, as
 -- storetest.Model.Adjust does. Each bucket has its limit in rules. If lost,
 -- nothing was done, because bounds do not say which calendar window it is at
 -- that time.
-CREATE FUNCTION sluice.adjust_v1(
+CREATE FUNCTION sluice.adjust_v2(
     given bigint, patience text,
     namespaces text[], entities text[], resources text[], names text[],
     algorithms smallint[], amounts bigint[], periods bigint[], bursts bigint[],
@@ -13,59 +13,60 @@ CREATE FUNCTION sluice.adjust_v1(
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    ws     sluice.working_v1[];
+    ws     sluice.working_v2[];
     tids   tid[];
-    models sluice.working_v1[];
-    w      sluice.working_v1;
+    models sluice.working_v2[];
+    w      sluice.working_v2;
 BEGIN
     PERFORM sluice.ready_v1(patience);
     SELECT l.ws, l.tids INTO ws, tids
-    FROM sluice.load_v1(true, namespaces, entities, resources, names) l;
+    FROM sluice.load_v2(true, namespaces, entities, resources, names) l;
     now := sluice.clock_v1(given);
-    ws := sluice.open_v1(ws, now);
-    models := sluice.models_v1(algorithms, amounts, periods, bursts, calendars, zones, bounds, now);
+    models := sluice.models_v2(algorithms, amounts, periods, bursts, calendars, zones, bounds, now);
     latest := now;
     lost := false;
     FOR i IN 1 .. cardinality(names) LOOP
-        w := sluice.under_v1(ws[i], models[rules[i]], now);
+        w := sluice.under_v2(ws[i], models[rules[i]], now);
         latest := greatest(latest, w.now);
         lost := lost OR w.algorithm = 2 AND w.ends IS NULL;
         consumed[i] := -w.used;
         IF costs[i] > 0 THEN
-            w := sluice.spend_v1(w, costs[i]);
+            w := sluice.spend_v2(w, costs[i]);
             ws[i] := w;
         ELSIF costs[i] < 0 THEN
-            w := sluice.refund_v1(w, -costs[i], w.now);
+            w := sluice.refund_v2(w, -costs[i], w.now);
         END IF;
         consumed[i] := consumed[i] + w.used;
         IF consumed[i] <> 0 THEN
             ws[i] := w;
         END IF;
         remaining[i] := w.capacity - w.used - w.held;
-        resets[i] := sluice.reset_v1(w);
+        resets[i] := sluice.reset_v2(w);
     END LOOP;
     IF NOT lost THEN
-        PERFORM sluice.save_v1(namespaces, entities, resources, names, ws, tids);
+        PERFORM sluice.save_v2(namespaces, entities, resources, names, ws, tids);
     END IF;
 END $$;
 
--- forget_v1 makes buckets as new, but for what is held: storetest.Model.Reset.
-CREATE FUNCTION sluice.forget_v1(
+-- forget_v2 makes buckets as new, but for what is held: storetest.Model.Reset.
+CREATE FUNCTION sluice.forget_v2(
     given bigint, patience text, namespaces text[], entities text[], resources text[], names text[]
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    ws   sluice.working_v1[];
+    ws   sluice.working_v2[];
     tids tid[];
-    w    sluice.working_v1;
+    now  bigint;
+    w    sluice.working_v2;
 BEGIN
     PERFORM sluice.ready_v1(patience);
     SELECT l.ws, l.tids INTO ws, tids
-    FROM sluice.load_v1(true, namespaces, entities, resources, names) l;
-    ws := sluice.open_v1(ws, sluice.clock_v1(given));
+    FROM sluice.load_v2(true, namespaces, entities, resources, names) l;
+    now := sluice.clock_v1(given);
     FOR i IN 1 .. cardinality(names) LOOP
         CONTINUE WHEN tids[i] IS NULL;
         w := ws[i];
+        w := sluice.view_v2(w, now);
         IF w.held = 0 THEN
             DELETE FROM sluice.flight f WHERE f.bucket = w.id AND w.algorithm = 3;
             DELETE FROM sluice.bucket b WHERE b.ctid = tids[i];
@@ -79,5 +80,5 @@ BEGIN
         w.changed := true;
         ws[i] := w;
     END LOOP;
-    PERFORM sluice.save_v1(namespaces, entities, resources, names, ws, tids);
+    PERFORM sluice.save_v2(namespaces, entities, resources, names, ws, tids);
 END $$;

@@ -1,7 +1,7 @@
--- sweep_v1 deletes what has expired among the next few buckets and receipts, at
+-- sweep_v2 deletes what has expired among the next few buckets and receipts, at
 -- most once per pause for all nodes together. It goes through the buckets by
 -- key, because an index by expiry would have to be written with every take.
-CREATE FUNCTION sluice.sweep_v1(
+CREATE FUNCTION sluice.sweep_v2(
     given bigint, most int, pause interval,
     OUT looked int, OUT buckets int, OUT receipts int
 )

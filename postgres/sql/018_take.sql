@@ -1,5 +1,5 @@
--- take_v1 decides any takes, one after the other, as storetest.Model.Take does.
--- take_plain_v1 is quicker for those that are simple.
+-- take_v2 decides any takes, one after the other, as storetest.Model.Take does.
+-- take_plain_v2 is quicker for those that are simple.
 --
 -- Takes have sizes demands each; places and rules say of each demand which
 -- bucket and which limit it names. Flags of a take: 1 peek, 2 up to, 4 lease.
@@ -11,7 +11,7 @@
 -- Verdicts: 0 refused, 1 allowed, 2 and 3 the same as answers to an earlier
 -- take with this id, 4 the id was used for another take, 5 the bounds of a
 -- calendar window are not those of now, and nothing was done.
-CREATE FUNCTION sluice.take_v1(
+CREATE FUNCTION sluice.take_v2(
     given bigint, patience text, glance boolean,
     namespaces text[], entities text[], resources text[], names text[],
     algorithms smallint[], amounts bigint[], periods bigint[], bursts bigint[],
@@ -24,12 +24,12 @@ CREATE FUNCTION sluice.take_v1(
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    ws       sluice.working_v1[];
+    ws       sluice.working_v2[];
     tids     tid[];
-    models   sluice.working_v1[];
-    mine     sluice.working_v1[]; -- the buckets of one take
+    models   sluice.working_v2[];
+    mine     sluice.working_v2[]; -- the buckets of one take
     asks     bigint[];            -- what it asks of them
-    w        sluice.working_v1;
+    w        sluice.working_v2;
     old      sluice.receipt;
     receipts sluice.receipt[];
     first    int;
@@ -48,10 +48,9 @@ BEGIN
     <<passes>>
     FOR pass IN CASE WHEN glance THEN 0 ELSE 1 END .. 1 LOOP
         SELECT l.ws, l.tids INTO ws, tids
-        FROM sluice.load_v1(pass = 1, namespaces, entities, resources, names) l;
+        FROM sluice.load_v2(pass = 1, namespaces, entities, resources, names) l;
         now := sluice.clock_v1(given);
-        ws := sluice.open_v1(ws, now);
-        models := sluice.models_v1(algorithms, amounts, periods, bursts, calendars, zones, bounds, now);
+        models := sluice.models_v2(algorithms, amounts, periods, bursts, calendars, zones, bounds, now);
         writes := false;
         last := 0;
 
@@ -85,7 +84,7 @@ BEGIN
             n := charge;
             FOR i IN first .. last LOOP
                 j := i - first + 1;
-                w := sluice.under_v1(ws[places[i]], models[rules[i]], now);
+                w := sluice.under_v2(ws[places[i]], models[rules[i]], now);
                 lost := lost OR w.algorithm = 2 AND w.ends IS NULL;
                 times[t] := greatest(times[t], w.now);
                 mine[j] := w;
@@ -115,8 +114,8 @@ BEGIN
                 fits[i] := asks[j] <= w.capacity - w.used - w.held;
                 helds[i] := NOT fits[i] AND asks[j] <= w.capacity - w.used;
                 IF NOT fits[i] AND NOT shadow AND withins[t] > 0 AND take_flags[t] & 2 = 0 AND w.algorithm = 0 THEN
-                    ahead := sluice.retry_v1(w, asks[j]);
-                    IF ahead <= withins[t] AND w.used + asks[j] <= w.capacity + sluice.max_tokens_v1() THEN
+                    ahead := sluice.retry_v2(w, asks[j]);
+                    IF ahead <= withins[t] AND w.used + asks[j] <= w.capacity + sluice.max_tokens_v2() THEN
                         fits[i] := true;
                         helds[i] := false;
                         delays[t] := greatest(delays[t], ahead);
@@ -146,19 +145,22 @@ BEGIN
                         effect := effect OR n > 0;
                         consumed[i] := -w.used;
                         IF n = 0 THEN
-                            w := sluice.recall_v1(w, asks[j]);
-                        ELSIF w.algorithm = 3 THEN
-                            w := sluice.board_v1(w, ids[t], n, times[t] + delays[t] + keeps[t]);
+                            w := sluice.recall_v2(w, asks[j]);
+                            ws[places[i]] := sluice.unview_v2(w);
                         ELSE
-                            w := sluice.spend_v1(w, n);
+                            IF w.algorithm = 3 THEN
+                                w := sluice.board_v2(w, ids[t], n, times[t] + delays[t] + keeps[t]);
+                            ELSE
+                                w := sluice.spend_v2(w, n);
+                            END IF;
+                            ws[places[i]] := w;
                         END IF;
                         consumed[i] := consumed[i] + w.used;
-                        ws[places[i]] := w;
                     END IF;
                 END IF;
                 remaining[i] := w.capacity - w.used - w.held;
-                retries[i] := CASE WHEN fits[i] THEN 0 ELSE sluice.retry_v1(w, asks[j]) END;
-                resets[i] := sluice.reset_v1(w);
+                retries[i] := CASE WHEN fits[i] THEN 0 ELSE sluice.retry_v2(w, asks[j]) END;
+                resets[i] := sluice.reset_v2(w);
             END LOOP;
 
             IF ids[t] <> '' AND take_flags[t] & 1 = 0 AND (allowed OR effect) AND NOT lost THEN
@@ -183,14 +185,14 @@ BEGIN
     END LOOP;
 
     IF writes THEN
-        PERFORM sluice.save_v1(namespaces, entities, resources, names, ws, tids);
-        PERFORM sluice.keep_v1(receipts, now);
+        PERFORM sluice.save_v2(namespaces, entities, resources, names, ws, tids);
+        PERFORM sluice.keep_v2(receipts, now);
     END IF;
 END $$;
 
--- keep_v1 inserts receipts, in the place of expired and released ones of the
+-- keep_v2 inserts receipts, in the place of expired and released ones of the
 -- same id.
-CREATE FUNCTION sluice.keep_v1(receipts sluice.receipt[], now bigint) RETURNS void
+CREATE FUNCTION sluice.keep_v2(receipts sluice.receipt[], now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     n int;
@@ -202,9 +204,9 @@ BEGIN
     ON CONFLICT (id) DO UPDATE SET
         print = excluded.print, taken = excluded.taken, due = excluded.due, expires = excluded.expires,
         allowed = excluded.allowed, leased = excluded.leased, ended = excluded.ended, demands = excluded.demands
-    WHERE r.expires <= keep_v1.now OR r.ended = 3;
+    WHERE r.expires <= keep_v2.now OR r.ended = 3;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n < cardinality(receipts) THEN
-        PERFORM sluice.again_v1();
+        PERFORM sluice.again_v2();
     END IF;
 END $$;
