@@ -189,6 +189,7 @@ type Stats struct {
 	Batches      int64 // in which they went to the database
 	ClockBack    int64 // times the database's clock was set back
 	ClockForward int64 // times it was set forward
+	ClockGaps    int64 // times it was not heard of for over 15 s
 }
 
 // Stats tells what the store has done and noticed.
@@ -197,6 +198,6 @@ func (s *Store) Stats() Stats {
 	defer s.clock.mu.Unlock()
 	return Stats{
 		Takes: s.decided.Load(), Batches: s.batches.Load(),
-		ClockBack: s.clock.back, ClockForward: s.clock.forward,
+		ClockBack: s.clock.back, ClockForward: s.clock.forward, ClockGaps: s.clock.gaps,
 	}
 }

@@ -3,18 +3,18 @@
 -- key, because an index by expiry would have to be written with every take.
 CREATE FUNCTION sluice.sweep_v2(
     given bigint, most int, pause interval,
-    OUT looked int, OUT buckets int, OUT receipts int
+    OUT now bigint, OUT looked int, OUT buckets int, OUT receipts int
 )
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 DECLARE
-    now  bigint := sluice.clock_v1(given);
     here sluice.sweep;
     next sluice.sweep;
     tids tid[];
     ids  bigint[];
 BEGIN
+    now := sluice.clock_v1(given);
     looked := 0;
     buckets := 0;
     receipts := 0;
