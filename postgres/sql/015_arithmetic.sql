@@ -31,22 +31,31 @@ CREATE TYPE sluice.working_v2 AS (
     tickets     bigint[],
 
     -- bucket.View, where it says more
-    now  bigint,
-    ends bigint, -- of a fixed window; NULL if bounds do not tell
-    held bigint,
+    now    bigint,
+    behind bigint, -- for how long the clock has yet to reach now
+    ends   bigint, -- of a fixed window; NULL if bounds do not tell
+    held   bigint,
+
+    -- Those who wait, as line_v2 or stand_v2 sees them.
+    ahead      bigint, -- what those want who are before in line
+    ahead_ends bigint, -- when the first of them expires
+    line_ends  bigint, -- when the last ticket expires
+    rank       bigint, -- of the ticket of who looks
 
     id   bigint,  -- of the bucket, for its flights; NULL for a new one
     anew boolean, -- its flights in the table are none of it any more
 
-    changed boolean,
+    changed boolean, -- since the view
+    still   boolean, -- but for marks and tickets, so that its time stands still
 
-    -- The state before the view, for unview_v2.
+    -- The state before the view, which is stored where it stands still.
     was_used     bigint,
     was_rem      bigint,
     was_at       bigint,
     was_consumed bigint,
     was_counts   bigint[],
     was_holds    bigint[],
+    was_tickets  bigint[],
     was_ends     bigint,
     lasts        bigint -- what expires_v2 said of the view
 );
@@ -108,9 +117,7 @@ BEGIN
         w.rate := w.amount / divisor;
         w.per := w.period / divisor;
     END IF;
-    w.held := 0;
     w.anew := false;
-    w.changed := false;
     RETURN w;
 END $$;
 
@@ -157,26 +164,36 @@ BEGIN
     w.was_consumed := w.consumed;
     w.was_counts := w.counts;
     w.was_holds := w.holds;
+    w.was_tickets := w.tickets;
     w.was_ends := w.ends;
     w.lasts := NULL;
+    w.changed := false;
+    w.still := true;
     w.held := 0;
     w.now := greatest(now, w.at);
     CASE w.algorithm
     WHEN 0 THEN
-        RETURN sluice.view_tokens_v2(w);
+        w := sluice.view_tokens_v2(w);
     WHEN 1 THEN
         w.now := now;
-        RETURN sluice.view_sliding_v2(w);
+        w := sluice.view_sliding_v2(w);
     WHEN 2 THEN
-        RETURN sluice.view_fixed_v2(w);
+        w := sluice.view_fixed_v2(w);
     ELSE
         w.used := w.used - coalesce((
             SELECT sum(f.cost) FROM sluice.flight f
             WHERE f.bucket = w.id AND f.expires <= w.now AND f.expires > w.at AND NOT w.anew
         ), 0);
         w.at := w.now;
-        RETURN w;
     END CASE;
+    w.behind := w.now - now;
+    w.ahead := 0;
+    w.ahead_ends := NULL;
+    w.line_ends := NULL;
+    IF w.tickets IS NOT NULL THEN
+        w := sluice.line_v2(w);
+    END IF;
+    RETURN w;
 END $$;
 
 CREATE FUNCTION sluice.view_tokens_v2(w sluice.working_v2) RETURNS sluice.working_v2

@@ -97,19 +97,22 @@ BEGIN
     RETURN 0;
 END $$;
 
--- available_v2 is View.Available.
-CREATE FUNCTION sluice.available_v2(w sluice.working_v2) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$ SELECT w.capacity - w.used - w.held $$;
-
--- retry_v2 is Spec.RetryIn, and reset_v2 Spec.ResetIn.
+-- retry_v2 is Spec.retryIn, and reset_v2 is Spec.ResetIn, both as of w.now.
 CREATE FUNCTION sluice.retry_v2(w sluice.working_v2, cost bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF cost <= w.capacity - w.used - w.held THEN
+    IF cost <= w.capacity - w.used - w.held - w.ahead THEN
         RETURN 0;
     END IF;
     IF cost > w.capacity THEN
         RETURN sluice.never_v2();
+    END IF;
+    IF w.ahead > 0 THEN
+        IF w.algorithm = 0 THEN
+            w.used := w.used + w.ahead; -- as if they had been served
+        ELSIF cost <= w.capacity - w.used - w.held THEN
+            RETURN w.ahead_ends - w.now; -- they may be served any moment, or have gone
+        END IF;
     END IF;
     RETURN sluice.until_v2(w, w.capacity - cost);
 END $$;
@@ -122,17 +125,35 @@ BEGIN
     RETURN sluice.until_v2(w, 0);
 END $$;
 
--- expires_v2 is when the row will mean nothing any more.
-CREATE FUNCTION sluice.expires_v2(w sluice.working_v2) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN w.algorithm = 2 THEN w.ends ELSE greatest(w.now + sluice.reset_v2(w), w.recalled) END
-$$;
+-- later_v2 is a wait from w.now as one from the clock's time: View.later.
+CREATE FUNCTION sluice.later_v2(w sluice.working_v2, wait bigint) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF w.behind = 0 OR wait = 0 OR wait = sluice.never_v2() THEN
+        RETURN wait;
+    END IF;
+    RETURN least(wait + w.behind, sluice.forever_v2());
+END $$;
 
--- unview_v2 undoes view_v2, for changes that only leave a mark: they do not
--- move the bucket's time.
-CREATE FUNCTION sluice.unview_v2(w sluice.working_v2) RETURNS sluice.working_v2
+-- expires_v2 is when the row will mean nothing any more, but for the tickets of
+-- a fixed window.
+CREATE FUNCTION sluice.expires_v2(w sluice.working_v2) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
+    IF w.algorithm = 2 THEN
+        RETURN w.ends;
+    END IF;
+    RETURN greatest(w.now + sluice.reset_v2(w), w.recalled, w.line_ends);
+END $$;
+
+-- store_v2 is a copy as it is to be kept: the view, if that was changed, or else
+-- the state that it was made from.
+CREATE FUNCTION sluice.store_v2(w sluice.working_v2) RETURNS sluice.working_v2
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT w.still THEN
+        RETURN w;
+    END IF;
     w.lasts := CASE WHEN w.algorithm = 2 THEN coalesce(w.was_ends, 0) ELSE sluice.expires_v2(w) END;
     w.used := w.was_used;
     w.rem := w.was_rem;
@@ -140,6 +161,7 @@ BEGIN
     w.consumed := w.was_consumed;
     w.counts := w.was_counts;
     w.holds := w.was_holds;
+    w.tickets := w.was_tickets;
     w.ends := w.was_ends;
     RETURN w;
 END $$;

@@ -17,11 +17,13 @@ BEGIN
     END IF;
     w.consumed := sluice.saturate_v2(w.consumed + n);
     w.changed := true;
+    w.still := false;
     RETURN w;
 END $$;
 
 -- refund_v2 gives back up to amount of what was taken at or after since:
--- Spec.Refund. What was refunded is the difference in used.
+-- Spec.Refund. What came back is the difference in used; all of amount is no
+-- longer consumed. Where nothing comes back, the bucket's time stands still.
 CREATE FUNCTION sluice.refund_v2(w sluice.working_v2, amount bigint, since bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -30,9 +32,12 @@ DECLARE
     part bigint := w.at;
     here bigint;
 BEGIN
-    IF w.algorithm = 1 AND sluice.part_v2(w.period, since) < w.at - 32 OR w.algorithm = 2 AND since < w.at THEN
+    w.changed := true;
+    IF w.algorithm = 1 AND sluice.part_v2(w.period, since) < w.at - 32 OR w.algorithm = 2 AND since < w.at OR n <= 0 THEN
+        w.was_consumed := greatest(w.was_consumed - amount, 0);
         RETURN w;
     END IF;
+    w.still := false;
     IF w.algorithm = 1 THEN -- out of the newest counts
         rest := n;
         WHILE rest > 0 LOOP
@@ -46,8 +51,8 @@ BEGIN
     IF w.used = 0 THEN
         w.rem := 0;
     END IF;
-    w.consumed := sluice.saturate_v2(w.consumed - n);
-    w.changed := w.changed OR n > 0;
+    -- The view has added the holds that have expired since.
+    w.consumed := sluice.saturate_v2(greatest(w.was_consumed - amount, 0) + w.consumed - w.was_consumed);
     RETURN w;
 END $$;
 
@@ -75,6 +80,7 @@ BEGIN
     END IF;
     w.anew := false;
     w.changed := true;
+    w.still := false;
     RETURN w;
 END $$;
 
@@ -118,13 +124,16 @@ BEGIN
     RETURN w;
 END $$;
 
--- return_v2 closes a hold of which spent was used: Spec.Return. An expired or
--- unknown one is ignored.
+-- return_v2 takes a ticket out, or closes a hold of which spent was used:
+-- Spec.Leave and Spec.Return. An expired or unknown one is ignored.
 CREATE FUNCTION sluice.return_v2(w sluice.working_v2, node bigint, seq bigint, spent bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     n bigint;
 BEGIN
+    IF sluice.ticket_v2(w.tickets, node, seq) IS NOT NULL THEN
+        RETURN sluice.leave_v2(w, node, seq);
+    END IF;
     FOR i IN 1 .. coalesce(cardinality(w.holds), 0) BY 4 LOOP
         CONTINUE WHEN w.holds[i] <> node OR w.holds[i + 1] <> seq;
         n := least(greatest(spent, 0), w.holds[i + 2]);
@@ -133,6 +142,7 @@ BEGIN
         w.consumed := sluice.saturate_v2(w.consumed + n);
         w.holds := nullif(w.holds[: i - 1] || w.holds[i + 4 :], '{}');
         w.changed := true;
+        w.still := false;
         EXIT;
     END LOOP;
     RETURN w;
@@ -152,6 +162,7 @@ BEGIN
     w.holds := w.holds[: place - 1] || ARRAY[node, seq, amount, expires] || w.holds[place :];
     w.held := w.held + amount;
     w.changed := true;
+    w.still := false;
     RETURN w;
 END $$;
 
@@ -176,12 +187,12 @@ END $$;
 CREATE FUNCTION sluice.adopt_v2(w sluice.working_v2, model sluice.working_v2, now bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    n sluice.working_v2 := sluice.unview_v2(model);
+    n sluice.working_v2 := sluice.store_v2(model);
 BEGIN
     n.id := w.id;
     n.anew := w.anew;
     n.consumed := w.consumed;
-    n.changed := w.changed;
+    n.tickets := w.tickets;
     IF w.algorithm = 0 AND n.algorithm = 0 THEN
         n.used := w.used;
         -- As time, what remains may mean more than a millitoken to the new
@@ -207,7 +218,6 @@ BEGIN
             n := sluice.spend_v2(sluice.view_v2(n, w.now), w.used + w.held);
         END IF;
         n.consumed := sluice.saturate_v2(w.consumed + w.held);
-        n.changed := w.changed;
     END IF;
     RETURN sluice.view_v2(n, now);
 END $$;

@@ -60,6 +60,7 @@ BEGIN
     w.recall_cost := r.recall_cost;
     w.counts := r.counts;
     w.holds := r.holds;
+    w.tickets := r.tickets;
     w.id := r.id;
     IF r.algorithm = 2 THEN
         w.ends := r.expires;
@@ -68,13 +69,13 @@ BEGIN
 END $$;
 
 -- as_is_v2 is a bucket viewed at now under the limit it has, or model if there is
--- none or it is full, which is as good, unless a recall has to be remembered.
+-- none or it is full, which is as good, unless somebody waits for it.
 CREATE FUNCTION sluice.as_is_v2(w sluice.working_v2, model sluice.working_v2, now bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF w.algorithm IS NOT NULL THEN
         w := sluice.view_v2(w, now);
-        IF w.used <> 0 OR w.held <> 0 OR w.recalled > w.now THEN
+        IF w.used <> 0 OR w.held <> 0 OR w.recalled > w.now OR w.tickets IS NOT NULL THEN
             RETURN w;
         END IF;
     END IF;
@@ -143,18 +144,19 @@ BEGIN
         INSERT INTO sluice.bucket (
             namespace, entity, resource, limit_name, id,
             algorithm, amount, period, burst, calendar, zone,
-            used, rem, at, consumed, expires, recalled, recall_cost, counts, holds
+            used, rem, at, consumed, expires, recalled, recall_cost, counts, holds, tickets
         )
         SELECT k.namespace, k.entity, k.resource, k.limit_name, coalesce(k.id, nextval('sluice.bucket_id')),
             k.algorithm, k.amount, k.period, k.burst, k.calendar, k.zone,
             k.used, k.rem, k.at, k.consumed, coalesce(k.lasts, sluice.expires_v2(ws[k.i])),
-            k.recalled, k.recall_cost, k.counts, k.holds
+            k.recalled, k.recall_cost, k.counts, k.holds, k.tickets
         FROM ROWS FROM (unnest(namespaces), unnest(entities), unnest(resources), unnest(names), unnest(tids), unnest(ws))
             WITH ORDINALITY k (
                 namespace, entity, resource, limit_name, tid,
                 algorithm, amount, period, burst, calendar, zone, bounds, capacity, rate, per,
-                used, rem, at, consumed, recalled, recall_cost, counts, holds, tickets, now, ends, held, id, anew, changed,
-                was_used, was_rem, was_at, was_consumed, was_counts, was_holds, was_ends, lasts, i
+                used, rem, at, consumed, recalled, recall_cost, counts, holds, tickets,
+                now, behind, ends, held, ahead, ahead_ends, line_ends, rank, id, anew, changed, still,
+                was_used, was_rem, was_at, was_consumed, was_counts, was_holds, was_tickets, was_ends, lasts, i
             )
         WHERE k.changed AND k.tid IS NULL
         ORDER BY k.i
@@ -169,13 +171,15 @@ BEGIN
             algorithm = k.algorithm, amount = k.amount, period = k.period, burst = k.burst,
             calendar = k.calendar, zone = k.zone, id = coalesce(k.id, b.id),
             used = k.used, rem = k.rem, at = k.at, consumed = k.consumed, expires = coalesce(k.lasts, sluice.expires_v2(ws[k.i])),
-            recalled = k.recalled, recall_cost = k.recall_cost, counts = k.counts, holds = k.holds
+            recalled = k.recalled, recall_cost = k.recall_cost, counts = k.counts, holds = k.holds,
+            tickets = k.tickets
         FROM ROWS FROM (unnest(tids), unnest(ws))
             WITH ORDINALITY k (
                 tid,
                 algorithm, amount, period, burst, calendar, zone, bounds, capacity, rate, per,
-                used, rem, at, consumed, recalled, recall_cost, counts, holds, tickets, now, ends, held, id, anew, changed,
-                was_used, was_rem, was_at, was_consumed, was_counts, was_holds, was_ends, lasts, i
+                used, rem, at, consumed, recalled, recall_cost, counts, holds, tickets,
+                now, behind, ends, held, ahead, ahead_ends, line_ends, rank, id, anew, changed, still,
+                was_used, was_rem, was_at, was_consumed, was_counts, was_holds, was_tickets, was_ends, lasts, i
             )
         WHERE k.changed AND b.ctid = k.tid;
     END IF;

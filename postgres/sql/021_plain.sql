@@ -15,7 +15,7 @@
 -- Of each demand, outcomes says what is used in its bucket after the take, if
 -- the take was allowed. If it was refused, that is -1 - outcome. The lowest
 -- number means that nothing was decided, because a bucket was written under
--- another limit or has something held: ask take_v2. rems and ats are of each
+-- another limit, has something held or is waited for: ask take_v2. rems and ats are of each
 -- bucket.
 CREATE FUNCTION sluice.take_plain_v2(
     given bigint, patience text, glance boolean,
@@ -57,7 +57,7 @@ BEGIN
                 SELECT b.ctid, b.used, b.rem, b.at,
                     b.algorithm = algorithms[rules[i]] AND b.amount = amounts[rules[i]] AND b.period = periods[rules[i]]
                         AND b.burst = bursts[rules[i]] AND b.calendar = 0
-                        AND b.holds IS NULL AND b.recall_cost = 0 AS plain
+                        AND b.holds IS NULL AND b.tickets IS NULL AND b.recall_cost = 0 AS plain
                 FROM sluice.bucket b
                 WHERE b.namespace = namespaces[i] AND b.entity = entities[i]
                     AND b.resource = resources[i] AND b.limit_name = names[i]
@@ -72,7 +72,7 @@ BEGIN
                 SELECT b.ctid, b.used, b.rem, b.at,
                     b.algorithm = algorithms[rules[i]] AND b.amount = amounts[rules[i]] AND b.period = periods[rules[i]]
                         AND b.burst = bursts[rules[i]] AND b.calendar = 0
-                        AND b.holds IS NULL AND b.recall_cost = 0 AS plain
+                        AND b.holds IS NULL AND b.tickets IS NULL AND b.recall_cost = 0 AS plain
                 FROM sluice.bucket b
                 WHERE b.namespace = namespaces[i] AND b.entity = entities[i]
                     AND b.resource = resources[i] AND b.limit_name = names[i]

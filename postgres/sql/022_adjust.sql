@@ -9,7 +9,7 @@ CREATE FUNCTION sluice.adjust_v2(
     calendars smallint[], zones text[], bounds bigint[],
     rules int[], costs bigint[],
     OUT now bigint, OUT lost boolean, OUT latest bigint,
-    OUT consumed bigint[], OUT remaining bigint[], OUT resets bigint[]
+    OUT consumed bigint[], OUT returned bigint[], OUT remaining bigint[], OUT frees bigint[], OUT resets bigint[]
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -17,6 +17,7 @@ DECLARE
     tids   tid[];
     models sluice.working_v2[];
     w      sluice.working_v2;
+    before bigint;
 BEGIN
     PERFORM sluice.ready_v1(patience);
     SELECT l.ws, l.tids INTO ws, tids
@@ -29,26 +30,32 @@ BEGIN
         w := sluice.under_v2(ws[i], models[rules[i]], now);
         latest := greatest(latest, w.now);
         lost := lost OR w.algorithm = 2 AND w.ends IS NULL;
-        consumed[i] := -w.used;
+        before := w.used;
+        returned[i] := 0;
         IF costs[i] > 0 THEN
             w := sluice.spend_v2(w, costs[i]);
-            ws[i] := w;
-        ELSIF costs[i] < 0 THEN
-            w := sluice.refund_v2(w, -costs[i], w.now);
+            consumed[i] := w.used - before;
+        ELSE
+            consumed[i] := costs[i];
+            IF costs[i] < 0 THEN
+                w := sluice.refund_v2(w, -costs[i], w.now);
+                returned[i] := before - w.used;
+            END IF;
         END IF;
-        consumed[i] := consumed[i] + w.used;
-        IF consumed[i] <> 0 THEN
-            ws[i] := w;
+        IF w.changed THEN
+            ws[i] := sluice.store_v2(w);
         END IF;
-        remaining[i] := w.capacity - w.used - w.held;
-        resets[i] := sluice.reset_v2(w);
+        remaining[i] := w.capacity - w.used;
+        frees[i] := remaining[i] - w.held;
+        resets[i] := sluice.later_v2(w, sluice.reset_v2(w));
     END LOOP;
     IF NOT lost THEN
         PERFORM sluice.save_v2(namespaces, entities, resources, names, ws, tids);
     END IF;
 END $$;
 
--- forget_v2 makes buckets as new, but for what is held: storetest.Model.Reset.
+-- forget_v2 makes buckets as new, but for what is held and who waits:
+-- storetest.Model.Reset.
 CREATE FUNCTION sluice.forget_v2(
     given bigint, patience text, namespaces text[], entities text[], resources text[], names text[]
 ) RETURNS void
@@ -67,7 +74,7 @@ BEGIN
         CONTINUE WHEN tids[i] IS NULL;
         w := ws[i];
         w := sluice.view_v2(w, now);
-        IF w.held = 0 THEN
+        IF w.held = 0 AND w.tickets IS NULL THEN
             DELETE FROM sluice.flight f WHERE f.bucket = w.id AND w.algorithm = 3;
             DELETE FROM sluice.bucket b WHERE b.ctid = tids[i];
             CONTINUE;
@@ -77,6 +84,8 @@ BEGIN
         w.consumed := 0;
         w.recalled := 0;
         w.recall_cost := 0;
+        w.counts := CASE WHEN w.algorithm = 1 THEN array_fill(0::bigint, ARRAY[33]) END;
+        w.anew := w.algorithm = 3;
         w.changed := true;
         ws[i] := w;
     END LOOP;

@@ -10,7 +10,7 @@ CREATE FUNCTION sluice.grant_v2(
     places int[], rules int[], nodes bigint[], seqs bigint[], leasts bigint[], mosts bigint[], ttls bigint[],
     previous_nodes bigint[], previous_seqs bigint[], spents bigint[],
     OUT now bigint, OUT lost boolean, OUT latest bigint,
-    OUT granted bigint[], OUT remaining bigint[], OUT ends bigint[], OUT times bigint[],
+    OUT granted bigint[], OUT remaining bigint[], OUT frees bigint[], OUT ends bigint[], OUT times bigint[],
     OUT retries bigint[], OUT recalled boolean[], OUT helds boolean[]
 )
 LANGUAGE plpgsql VOLATILE AS $$
@@ -31,9 +31,10 @@ BEGIN
     lost := false;
     FOR i IN 1 .. cardinality(places) LOOP
         w := ws[places[i]];
-        IF (previous_nodes[i] <> 0 OR previous_seqs[i] <> 0) AND w.holds IS NOT NULL THEN
+        IF (previous_nodes[i] <> 0 OR previous_seqs[i] <> 0) AND (w.holds IS NOT NULL OR w.tickets IS NOT NULL) THEN
             w := sluice.return_v2(sluice.view_v2(w, now), previous_nodes[i], previous_seqs[i], spents[i]);
             IF w.changed THEN
+                w := sluice.store_v2(w);
                 ws[places[i]] := w;
             END IF;
         END IF;
@@ -41,7 +42,7 @@ BEGIN
         latest := greatest(latest, w.now);
         lost := lost OR w.algorithm = 2 AND w.ends IS NULL;
         times[i] := w.now;
-        recalled[i] := w.recalled > w.now;
+        recalled[i] := w.recalled > w.now OR w.tickets IS NOT NULL;
         least_ := greatest(leasts[i], 1);
         n := least(mosts[i], w.capacity - w.used - w.held);
         -- Spec.Grantable
@@ -62,24 +63,27 @@ BEGIN
             retries[i] := sluice.never_v2();
             helds[i] := false;
             IF w.algorithm IN (0, 2) THEN
-                helds[i] := least_ > w.capacity - w.used - w.held AND least_ <= w.capacity - w.used;
+                -- Spec.HoldableIn
+                helds[i] := least_ > w.capacity - w.used - w.held - w.ahead AND least_ <= w.capacity - w.used;
                 retries[i] := sluice.retry_v2(w, least_);
                 IF recalled[i] THEN
-                    retries[i] := greatest(retries[i], w.recalled - w.now);
+                    retries[i] := greatest(retries[i], w.recalled - w.now, w.line_ends - w.now);
                 END IF;
                 IF coalesce(cardinality(w.holds), 0) >= 4 * 256 THEN
                     retries[i] := greatest(retries[i], w.holds[4] - w.now);
                 END IF;
+                retries[i] := sluice.later_v2(w, retries[i]);
             END IF;
         END IF;
-        remaining[i] := w.capacity - w.used - w.held;
+        remaining[i] := w.capacity - w.used;
+        frees[i] := remaining[i] - w.held;
     END LOOP;
     IF NOT lost THEN
         PERFORM sluice.save_v2(namespaces, entities, resources, names, ws, tids);
     END IF;
 END $$;
 
--- give_back_v2 closes holds, as storetest.Model.Return does.
+-- give_back_v2 closes holds and removes tickets, as storetest.Model.Return does.
 CREATE FUNCTION sluice.give_back_v2(
     given bigint, patience text, namespaces text[], entities text[], resources text[], names text[],
     places int[], nodes bigint[], seqs bigint[], spents bigint[]
@@ -97,10 +101,10 @@ BEGIN
     now := sluice.clock_v1(given);
     FOR i IN 1 .. cardinality(places) LOOP
         w := ws[places[i]];
-        IF w.holds IS NOT NULL THEN
+        IF w.holds IS NOT NULL OR w.tickets IS NOT NULL THEN
             w := sluice.return_v2(sluice.view_v2(w, now), nodes[i], seqs[i], spents[i]);
             IF w.changed THEN
-                ws[places[i]] := w;
+                ws[places[i]] := sluice.store_v2(w);
             END IF;
         END IF;
     END LOOP;

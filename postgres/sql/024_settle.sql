@@ -15,11 +15,11 @@ CREATE FUNCTION sluice.settle_v2(
     given bigint, patience text,
     leases text[], actions smallint[], keeps bigint[], cost_counts int[],
     cost_limits text[], costs bigint[], bounds bigint[],
-    OUT now bigint, OUT statuses smallint[], OUT culprits text[], OUT times bigint[], OUT demand_counts int[],
+    OUT now bigint, OUT statuses smallint[], OUT culprits text[], OUT times bigint[], OUT takens bigint[], OUT demand_counts int[],
     OUT namespaces text[], OUT entities text[], OUT resources text[], OUT names text[],
     OUT algorithms smallint[], OUT amounts bigint[], OUT periods bigint[], OUT bursts bigint[],
     OUT calendars smallint[], OUT zones text[], OUT asked bigint[], OUT flags smallint[],
-    OUT consumed bigint[], OUT remaining bigint[], OUT resets bigint[], OUT freed boolean[]
+    OUT consumed bigint[], OUT returned bigint[], OUT remaining bigint[], OUT frees bigint[], OUT resets bigint[], OUT freed boolean[]
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -79,6 +79,7 @@ BEGIN
     FOR t IN 1 .. cardinality(leases) LOOP
         old := seen[t];
         times[t] := now;
+        takens[t] := 0;
         statuses[t] := 1;
         culprits[t] := '';
         demand_counts[t] := 0;
@@ -144,7 +145,9 @@ BEGIN
             asked[out + i] := d.cost;
             flags[out + i] := d.flags;
             consumed[out + i] := 0;
+            returned[out + i] := 0;
             remaining[out + i] := 0;
+            frees[out + i] := 0;
             resets[out + i] := 0;
             freed[out + i] := false;
             IF w.algorithm = 2 AND w.ends IS NULL AND charges[i] > d.charge THEN
@@ -155,36 +158,47 @@ BEGIN
         out := out + n;
         CONTINUE WHEN statuses[t] <> 0;
 
+        takens[t] := r.taken;
         ends := CASE WHEN actions[t] = 1 THEN times[t] + greatest(keeps[t], 1) ELSE r.expires END;
         FOR i IN 1 .. n LOOP
             d := r.demands[i];
             w := mine[i];
             before := w.used;
-            -- A shadow's bucket may have nothing of the lease. A bucket that
-            -- has become concurrency, or has been, was started anew.
-            IF r.ended = 0 AND d.consumed > 0 AND (d.algorithm = 3) = (w.algorithm = 3) THEN
+            IF r.ended <> 0 OR d.consumed = 0 THEN
+                NULL; -- a shadow's bucket may have nothing of the lease
+            ELSIF (d.algorithm = 3) <> (w.algorithm = 3) THEN
+                -- A bucket that has become concurrency, or has been, was started
+                -- anew: the change is booked, and nothing comes back.
+                IF d.algorithm <> 3 THEN
+                    consumed[out - n + i] := charges[i] - d.charge;
+                END IF;
+            ELSE
                 IF w.algorithm <> 3 THEN
                     IF charges[i] > d.charge THEN
                         w := sluice.spend_v2(w, charges[i] - d.charge);
+                        consumed[out - n + i] := w.used - before;
                     ELSIF charges[i] < d.charge THEN
                         w := sluice.refund_v2(w, d.charge - charges[i], r.taken);
+                        consumed[out - n + i] := charges[i] - d.charge;
+                        returned[out - n + i] := before - w.used;
                     END IF;
-                    consumed[out - n + i] := w.used - before;
                 ELSIF actions[t] = 1 THEN
                     w := sluice.extend_v2(w, r.id, ends);
                 ELSIF actions[t] >= 2 THEN
                     w := sluice.alight_v2(w, r.id);
                     IF actions[t] = 3 THEN
                         consumed[out - n + i] := w.used - before;
+                        returned[out - n + i] := before - w.used;
                     END IF;
                 END IF;
                 IF w.changed THEN
-                    ws[places[first - n + i]] := w;
+                    ws[places[first - n + i]] := sluice.store_v2(w);
                 END IF;
             END IF;
             freed[out - n + i] := w.used < before;
-            remaining[out - n + i] := w.capacity - w.used - w.held;
-            resets[out - n + i] := sluice.reset_v2(w);
+            remaining[out - n + i] := w.capacity - w.used;
+            frees[out - n + i] := remaining[out - n + i] - w.held;
+            resets[out - n + i] := sluice.later_v2(w, sluice.reset_v2(w));
             d.charge := charges[i];
             r.demands[i] := d;
         END LOOP;

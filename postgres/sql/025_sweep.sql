@@ -31,12 +31,14 @@ BEGIN
     GET DIAGNOSTICS receipts = ROW_COUNT;
 
     -- The last key of the round before is the first of this one.
-    SELECT count(*), array_agg(b.ctid) FILTER (WHERE b.expires <= now),
+    SELECT count(*), array_agg(b.ctid) FILTER (WHERE b.expires <= now AND NOT b.awaited),
         (array_agg(b.namespace))[count(*)::int], (array_agg(b.entity))[count(*)::int],
         (array_agg(b.resource))[count(*)::int], (array_agg(b.limit_name))[count(*)::int]
     INTO looked, tids, next.namespace, next.entity, next.resource, next.limit_name
     FROM (
-        SELECT x.ctid, x.expires, x.namespace, x.entity, x.resource, x.limit_name FROM sluice.bucket x
+        SELECT x.ctid, x.expires, x.namespace, x.entity, x.resource, x.limit_name,
+            x.tickets IS NOT NULL AND now < ANY (x.tickets) AS awaited
+        FROM sluice.bucket x
         WHERE (x.namespace, x.entity, x.resource, x.limit_name)
             >= (here.namespace, here.entity, here.resource, here.limit_name)
         ORDER BY x.namespace, x.entity, x.resource, x.limit_name
