@@ -80,7 +80,8 @@ func (s *Store) flyPlain(b *batch) {
 				retry := spec.RetryIn(&state, view, b.costs[n])
 				result.Fits, result.RetryAfter = retry == 0, duration(retry)
 			}
-			result.Remaining = sluice.Tokens(view.Available())
+			result.Remaining = sluice.Tokens(view.Remaining())
+			result.Free = result.Remaining
 			result.ResetAfter = duration(spec.ResetIn(&state, view))
 			s.marks.setTight(r.hashes[i], !result.Fits)
 		}

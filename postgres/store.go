@@ -114,7 +114,7 @@ func newStatements(schema string) statements {
 	}
 	return statements{
 		takePlain: call("take_plain_v2", 18),
-		take:      call("take_v2", 24),
+		take:      call("take_v2", 26),
 		adjust:    call("adjust_v2", 15),
 		forget:    call("forget_v2", 6),
 		grant:     call("grant_v2", 23),

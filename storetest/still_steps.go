@@ -11,11 +11,11 @@ import (
 func stillSteps() []Check {
 	return checks([]scenario{
 		{name: "hold: a recall leaves the bucket's time alone", needs: sluice.CanHold, steps: []step{
-			{0, hold(1, 10*time.Second, on("a", tenPer, 8), 0), "held 8 for 10s, 12 left"},
-			{0, take(on("a", tenPer, 10)), "yes: took 10, 2 left, full in 10.8s"},
-			{500 * ms, take(on("a", tenPer, 13)), "no: 7 left, retry in 9.6s, for what is held, full in 10.3s"},
-			{-300 * ms, peek(on("a", tenPer, 12)), "no: 4 left, retry in 800ms, for what is held, full in 10.6s"},
-			{0, hold(2, 10*time.Second, on("a", tenPer, 1), 0), "nothing, 4 left, retry in 9.9s, recalled"},
+			{0, hold(1, 10*time.Second, on("a", tenPer, 8), 0), "held 8 for 10s, 20 left, 12 free"},
+			{0, take(on("a", tenPer, 10)), "yes: took 10, 10 left, 2 free, full in 10.8s"},
+			{500 * ms, take(on("a", tenPer, 13)), "no: 15 left, 7 free, retry in 9.6s, for what is held, full in 10.3s"},
+			{-300 * ms, peek(on("a", tenPer, 12)), "no: 12 left, 4 free, retry in 800ms, for what is held, full in 10.6s"},
+			{0, hold(2, 10*time.Second, on("a", tenPer, 1), 0), "nothing, 12 left, 4 free, retry in 9.9s, recalled"},
 		}},
 		{name: "lease: ending one that has no place any more leaves the bucket's time alone", needs: sluice.CanLease, steps: []step{
 			{0, lease("x", time.Hour, on("c", "2 concurrent", 1)), "yes: took 1, 1 left, full in 1h0m0s"},
@@ -23,7 +23,7 @@ func stillSteps() []Check {
 			{0, lease("y", time.Hour, on("c", "2 concurrent", 1)), "yes: took 1, 1 left, full in 1h0m0s"},
 			{500 * ms, renew("x", time.Minute), "yes: 1 left, full in 59m59.5s"},
 			{-100 * ms, commit("x"), "yes: 1 left, full in 59m59.6s"},
-			{-100 * ms, peek(on("c", "2 concurrent", 2)), "no: 1 left, retry in 59m59.7s, full in 59m59.7s"},
+			{-100 * ms, peek(on("c", "2 concurrent", 2)), "no: 1 left, retry in 1s, in 59m59.7s at the latest, full in 59m59.7s"},
 		}},
 	})
 }

@@ -23,6 +23,10 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- line_ends_v2 is when the last ticket expires.
+CREATE FUNCTION sluice.line_ends_v2(tickets bigint[]) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT max(tickets[i]) FROM generate_series(5, cardinality(tickets), 5) i $$;
+
 -- line_v2 drops the tickets that have expired, and counts the others, as
 -- somebody sees them who has none.
 CREATE FUNCTION sluice.line_v2(w sluice.working_v2) RETURNS sluice.working_v2
@@ -66,7 +70,7 @@ DECLARE
 BEGIN
     w.tickets := nullif(w.tickets[: place - 1] || w.tickets[place + 5 :], '{}');
     w.was_tickets := w.tickets;
-    w.line_ends := (SELECT max(w.tickets[i]) FROM generate_series(5, cardinality(w.tickets), 5) i);
+    w.line_ends := sluice.line_ends_v2(w.tickets);
     w.changed := true;
     RETURN w;
 END $$;

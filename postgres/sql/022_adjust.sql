@@ -86,6 +86,10 @@ BEGIN
         w.recall_cost := 0;
         w.counts := CASE WHEN w.algorithm = 1 THEN array_fill(0::bigint, ARRAY[33]) END;
         w.anew := w.algorithm = 3;
+        IF w.algorithm = 2 AND w.ends IS NULL THEN -- whichever window it is, nothing is used
+            w.at := 0;
+            w.ends := 0;
+        END IF;
         w.changed := true;
         ws[i] := w;
     END LOOP;

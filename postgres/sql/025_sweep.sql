@@ -37,7 +37,7 @@ BEGIN
     INTO looked, tids, next.namespace, next.entity, next.resource, next.limit_name
     FROM (
         SELECT x.ctid, x.expires, x.namespace, x.entity, x.resource, x.limit_name,
-            x.tickets IS NOT NULL AND now < ANY (x.tickets) AS awaited
+            x.tickets IS NOT NULL AND now < sluice.line_ends_v2(x.tickets) AS awaited
         FROM sluice.bucket x
         WHERE (x.namespace, x.entity, x.resource, x.limit_name)
             >= (here.namespace, here.entity, here.resource, here.limit_name)
