@@ -7,7 +7,8 @@ import (
 )
 
 // stillSteps are operations that leave something in a bucket but must not move
-// its time: a clock that is then put back shows it.
+// its time, which a clock that is then put back shows; and what is left there
+// when nothing else is.
 func stillSteps() []Check {
 	return checks([]scenario{
 		{name: "hold: a recall leaves the bucket's time alone", needs: sluice.CanHold, steps: []step{
@@ -24,6 +25,17 @@ func stillSteps() []Check {
 			{500 * ms, renew("x", time.Minute), "yes: 1 left, full in 59m59.5s"},
 			{-100 * ms, commit("x"), "yes: 1 left, full in 59m59.6s"},
 			{-100 * ms, peek(on("c", "2 concurrent", 2)), "no: 1 left, retry in 1s, in 59m59.7s at the latest, full in 59m59.7s"},
+		}},
+		{name: "ticket: a calendar day ends while somebody waits", start: time.Date(2026, 3, 11, 23, 59, 58, 0, time.UTC), steps: []step{
+			{0, take(on("d", "3/day UTC", 3)), "yes: took 3, 0 left, full in 2s"},
+			{0, wait(1, 0, on("d", "3/day UTC", 2)), "no: 0 left, retry in 2s, full in 2s"},
+			{0, wait(2, time.Second, on("d", "3/day UTC", 1)), "no: 0 left, retry in 2s, full in 2s"},
+			{2500 * ms, take(on("d", "3/day UTC", 1)), "no: 3 left, retry in 2.5s, for what is held"},
+			{0, reset("d"), "done"},
+			{0, take(on("d", "3/day UTC", 1)), "no: 3 left, retry in 2.5s, for what is held"},
+			{0, giveBack(2, on("d", "3/day UTC", 0)), "done"},
+			{0, take(on("d", "3/day UTC", 1)), "yes: took 1, 2 left, full in 23h59m59.5s"},
+			{0, wait(1, 0, on("d", "3/day UTC", 2)), "yes: took 2, 0 left, full in 23h59m59.5s"},
 		}},
 	})
 }

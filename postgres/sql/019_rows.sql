@@ -74,6 +74,9 @@ CREATE FUNCTION sluice.as_is_v2(w sluice.working_v2, model sluice.working_v2, no
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF w.algorithm IS NOT NULL THEN
+        IF w.bounds IS NULL AND w.calendar = model.calendar AND w.zone = model.zone THEN
+            w.bounds := model.bounds;
+        END IF;
         w := sluice.view_v2(w, now);
         IF w.used <> 0 OR w.held <> 0 OR w.recalled > w.now OR w.tickets IS NOT NULL THEN
             RETURN w;

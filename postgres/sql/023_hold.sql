@@ -34,11 +34,10 @@ BEGIN
         IF (previous_nodes[i] <> 0 OR previous_seqs[i] <> 0) AND (w.holds IS NOT NULL OR w.tickets IS NOT NULL) THEN
             w := sluice.return_v2(sluice.view_v2(w, now), previous_nodes[i], previous_seqs[i], spents[i]);
             IF w.changed THEN
-                w := sluice.store_v2(w);
-                ws[places[i]] := w;
+                ws[places[i]] := sluice.store_v2(w);
             END IF;
         END IF;
-        w := sluice.under_v2(w, models[rules[i]], now);
+        w := sluice.under_v2(ws[places[i]], models[rules[i]], now);
         latest := greatest(latest, w.now);
         lost := lost OR w.algorithm = 2 AND w.ends IS NULL;
         times[i] := w.now;

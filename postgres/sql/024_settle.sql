@@ -127,7 +127,9 @@ BEGIN
         -- The buckets under the limits they have, or as they were taken.
         FOR i IN 1 .. n LOOP
             d := r.demands[i];
-            w := sluice.as_is_v2(ws[places[first - n + i]], sluice.view_v2(sluice.fresh_v2(
+            w := ws[places[first - n + i]];
+            w.bounds := bounds[8 * i - 7 : 8 * i]; -- of the limit that it has
+            w := sluice.as_is_v2(w, sluice.view_v2(sluice.fresh_v2(
                 d.algorithm, d.amount, d.period, d.burst, d.calendar, d.zone, bounds[8 * i - 7 : 8 * i]
             ), now), now);
             mine[i] := w;
