@@ -22,13 +22,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	if err := s.takes.do(ctx, r); err != nil {
 		return err
 	}
-	if err := r.deliver(t, d); err != nil {
-		return err
-	}
-	if !d.Allowed && !t.Peek {
-		s.watch.refused(d)
-	}
-	return nil
+	return r.deliver(t, d)
 }
 
 // kind is which function of the database a request is for.
