@@ -142,8 +142,9 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 	if holdAhead(a.bucket.Limit) {
 		early = breather
 	}
-	// Tokens of any bucket that are held may be returned meanwhile.
-	held := t.Decision.Results[0].Held || w.heldOf(a.bucket.Key) || w.clocks.stood() > 0
+	// What is held may be returned meanwhile, and until a take passes under a
+	// new limit, the bucket goes by the one before.
+	held := t.Decision.Results[0].Held || w.heldOf(a.bucket.Key) || w.clocks.stood() > 0 || a.bucket.Other.Amount != 0
 	if wait > early {
 		time.Sleep(wait - early)
 		if p := a.take(cost, true); !held && p != nil && p.Err == nil && p.Decision.Allowed {

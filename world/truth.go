@@ -20,6 +20,7 @@ type truth struct {
 	forgot  map[*Fault]Stamp
 	holds   map[holdKey]*held
 	asked   map[caller]*sluice.Take // last
+	leads   map[holdKey]caller      // who of a node has asked last with a ticket, by node and bucket
 	effects []*Effect
 }
 
@@ -42,7 +43,7 @@ type Effect struct {
 }
 
 func newTruth(w *World) *truth {
-	t := &truth{world: w, model: storetest.NewModel(w.clocks.now), forgot: map[*Fault]Stamp{}, holds: map[holdKey]*held{}, asked: map[caller]*sluice.Take{}}
+	t := &truth{world: w, model: storetest.NewModel(w.clocks.now), forgot: map[*Fault]Stamp{}, holds: map[holdKey]*held{}, asked: map[caller]*sluice.Take{}, leads: map[holdKey]caller{}}
 	for i := range w.plan.Faults {
 		if w.plan.Faults[i].Kind == Rollback {
 			t.replica = storetest.NewModel(w.clocks.now)
@@ -95,6 +96,11 @@ func (t *truth) remember(e *Effect) {
 	e.Life = t.lives
 	if e.Take != nil {
 		t.asked[e.Caller] = e.Take
+		if id := e.Take.Ticket.ID; id != (sluice.HoldID{}) {
+			for i := range e.Take.Demands {
+				t.leads[holdKey{e.Take.Demands[i].Key, sluice.HoldID{Node: id.Node}}] = e.Caller
+			}
+		}
 	}
 	t.effects = append(t.effects, e)
 }

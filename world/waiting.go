@@ -130,8 +130,9 @@ const (
 	wakeUp = 200 * time.Millisecond
 
 	// renewal is how long it may take where notifications can be lost or a
-	// node can leave a ticket behind: a caller asks every two seconds in any
-	// case.
+	// node can leave a ticket behind, and for windows and concurrency, which
+	// cannot tell when those before in line have passed: a caller asks every
+	// two seconds in any case.
 	renewal = 2*time.Second + wakeUp
 
 	sampleEvery = 50 * time.Millisecond
@@ -143,10 +144,6 @@ const (
 // it does not count.
 func (w *World) sample(over <-chan struct{}) {
 	since := map[*Told]time.Duration{}
-	limit := wakeUp
-	if len(w.plan.Faults) > 0 {
-		limit = renewal
-	}
 	time.Sleep(sampleEvery + 13)
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
@@ -163,12 +160,25 @@ func (w *World) sample(over <-chan struct{}) {
 			}
 			if since[t] == 0 {
 				since[t] = w.elapsed()
-			} else if waited := w.elapsed() - since[t]; waited > limit {
+			} else if waited := w.elapsed() - since[t]; waited > w.wakeUp(t) {
 				w.fail("waiting", "caller %d could pass for %s and is not served", t.Caller>>16-1, waited)
 				delete(since, t)
 			}
 		}
 	}
+}
+
+// wakeUp is how long it may take a caller that can pass.
+func (w *World) wakeUp(t *Told) time.Duration {
+	for i := range t.Take.Demands {
+		if t.Take.Demands[i].Limit.Algorithm != sluice.TokenBucket {
+			return renewal
+		}
+	}
+	if len(w.plan.Faults) > 0 {
+		return renewal
+	}
+	return wakeUp
 }
 
 // waiters are the callers that wait in line.
@@ -210,6 +220,12 @@ func (w *World) couldPass(t *Told) bool {
 	last, ok := s.asked[t.Caller]
 	if !ok || last.Ticket.ID == (sluice.HoldID{}) {
 		return false
+	}
+	for i := range last.Demands {
+		// A later caller of its node may have gone ahead of it.
+		if s.leads[holdKey{last.Demands[i].Key, sluice.HoldID{Node: last.Ticket.ID.Node}}] != t.Caller {
+			return false
+		}
 	}
 	var d sluice.Decision
 	err := s.model.Take(context.Background(), &sluice.Take{Demands: last.Demands, Ticket: last.Ticket, UpTo: last.UpTo, Peek: true}, &d)
