@@ -25,6 +25,7 @@ type node struct {
 	limiter  *sluice.Limiter
 	recorder *catalog.Recorder
 	gates    gates
+	closed   time.Duration // when it was; 0 before
 }
 
 // backoff and the phases are shorter than the defaults, so that worlds are.
@@ -64,7 +65,7 @@ func (w *World) start(slot int) {
 	apart()
 	n.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: &ledgerPort{node: n}, Log: guard.Log, Clock: w.clocks.now})
 	must(err)
-	n.limiter = sluice.New(&front{stagger{n.ahead, n, "into advance"}}, sluice.WithObserver(n.recorder), sluice.WithNode(number|1<<32)) // tickets are not holds
+	n.limiter = sluice.New(&front{stagger{n.ahead, n, "into advance"}}, sluice.WithObserver(&observer{n.recorder, n}), sluice.WithNode(number|1<<32)) // tickets are not holds
 	w.put(slot, n)
 	w.note(n.port, "starts")
 }
@@ -95,6 +96,9 @@ func (w *World) stop(slot int) {
 		return
 	}
 	w.note(n.port, "is closed")
+	w.mu.Lock()
+	n.closed = w.elapsed()
+	w.mu.Unlock()
 	n.clear()
 }
 
@@ -104,6 +108,19 @@ func (n *node) clear() {
 	if errs != nil {
 		n.world.note(n.port, "closing: %v", errs)
 	}
+}
+
+// observer is the recorder, and writes what it is told into the history.
+type observer struct {
+	sluice.Observer
+	node *node
+}
+
+func (o *observer) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
+	if w := o.node.world; w.history.keep {
+		w.note(o.node.port, "books %s of %s, taken at %s", c.Amount, k, c.Taken.UTC().Format(time.DateTime))
+	}
+	o.Observer.Consumed(k, l, c)
 }
 
 // stagger puts off what passes into a component by a few nanoseconds, drawn for
