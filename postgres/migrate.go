@@ -46,8 +46,8 @@ func loadMigrations(schema string) ([]migration, error) {
 		}
 		number, _, _ := strings.Cut(strings.TrimPrefix(file, "sql/"), "_")
 		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("migration %s: want number %d", file, i+1)
+		if err != nil || i > 0 && version <= all[i-1].version {
+			return nil, fmt.Errorf("migration %s: want a number above the one before", file)
 		}
 		all[i] = migration{version: version, name: file, sql: strings.ReplaceAll(string(b), "sluice.", schema+".")}
 	}
@@ -86,7 +86,10 @@ func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 			return err
 		}
 	}
-	for _, m := range all[have:] {
+	for _, m := range all {
+		if m.version <= have {
+			continue
+		}
 		if _, err := tx.Exec(ctx, m.sql); err != nil {
 			return fmt.Errorf("migration %s: %w", m.name, located(err, m.sql))
 		}
