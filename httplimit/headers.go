@@ -121,7 +121,8 @@ func (c *Call) set(h http.Header, name, value string) {
 
 // ietf sets RateLimit-Policy and RateLimit, which are structured fields, as the
 // IETF draft says (draft-ietf-httpapi-ratelimit-headers-11). Shadow limits
-// are nobody's business.
+// are nobody's business, and of a limit that could not be asked it is not known
+// what is left.
 func (c *Call) ietf(h http.Header) {
 	if !c.described() {
 		c.describe()
@@ -130,7 +131,7 @@ func (c *Call) ietf(h http.Header) {
 	b := c.buf
 	for i := range c.quotas {
 		q, r := &c.quotas[i], &c.Decision.Results[i]
-		if q.shadow {
+		if q.shadow || r.Unknown {
 			continue
 		}
 		if len(b) > 0 {
@@ -143,6 +144,9 @@ func (c *Call) ietf(h http.Header) {
 			b = append(b, ";t="...)
 			b = strconv.AppendInt(b, t, 10)
 		}
+	}
+	if len(b) == 0 {
+		return // nobody knows what is left of any limit
 	}
 	// Callers far below their limits get the same text again and again.
 	if c.text != string(b) { // which does not allocate
@@ -264,6 +268,9 @@ func (c *Call) plain(prefix string, date bool) {
 	d := &c.Decision
 	limit, result := &d.Demands[d.Decider].Limit, &d.Results[d.Decider]
 	c.value(names[0], strconv.AppendInt(c.buf, limit.Capacity().Whole(), 10))
+	if result.Unknown {
+		return
+	}
 	c.value(names[1], strconv.AppendInt(c.buf, result.Remaining.Whole(), 10))
 	reset, ok := renewal(result)
 	if !ok {

@@ -63,7 +63,7 @@ func statements(t *testing.T) (all []statement) {
 		}
 	}
 	for name, p := range map[string]catalog.Purge{
-		"usage": {}, "an entity's usage": {Entity: "entity-00500"}, "old usage": {Span: catalog.Hourly, Before: march},
+		"usage": {}, "an entity's usage": {Entity: "entity-00500"}, "old usage": {Span: catalog.Hourly, Before: march}, "old totals": {Span: catalog.Total, Before: march},
 		"events": {Target: catalog.PurgeEvents}, "an entity's events": {Target: catalog.PurgeEvents, Entity: "entity-00500"},
 		"records": {Target: catalog.PurgeRecords}, "nodes": {Target: catalog.PurgeNodes, Before: march},
 	} {
@@ -72,6 +72,8 @@ func statements(t *testing.T) (all []statement) {
 			add("purge "+name, s.statement, append(s.args, 100), nil)
 		}
 	}
+	totals, args := totalsStatement("n", []catalog.Series{{Entity: "entity-00500", Resource: "api", Limit: "rpm"}, {Entity: "entity-00501", Resource: "api", Limit: "rpm"}})
+	add("totals", totals, args, nil)
 	add("resolve", resolveStatement, []any{"n", "entity-00500", "tier-1", "api", catalog.MaxDepth}, nil)
 	return all
 }
@@ -130,7 +132,7 @@ func fill(t testing.TB, n int) *DB {
 				SELECT 'n', 'entity-limits', printf('entity-%05d', value), 'api', 1, 'api', '', '', CAST('{"limits":{"rpm":{"limit":"100/minute"}}}' AS BLOB)
 				FROM ` + series(1, n),
 			`INSERT INTO catalog_event SELECT 'n', printf('%016x', value), printf('entity-%05d', value), CAST('{}' AS BLOB) FROM ` + series(1, n),
-			`INSERT INTO catalog_usage SELECT 'n', 'hour', printf('entity-%05d', value / 10), 'api', 'rpm', 1772323200 + 3600 * (value % 10), 1000, 1
+			`INSERT INTO catalog_usage SELECT 'n', 'hour', printf('entity-%05d', value / 10), 'api', 'rpm', 1772323200 + 3600 * (value % 10), 1000, 1, 0
 				FROM ` + series(10, 10*n+9),
 			"ANALYZE",
 		} {

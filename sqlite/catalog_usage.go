@@ -77,14 +77,8 @@ func (c *Catalog) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.U
 func (c *Catalog) Totals(ctx context.Context, namespace string, series []catalog.Series) ([]catalog.UsageRow, error) {
 	var rows []catalog.UsageRow
 	for some := range slices.Chunk(series, totalsAtOnce) {
-		var args []any
-		for _, s := range some {
-			args = append(args, s.Entity, s.Resource, s.Limit)
-		}
-		statement := `WITH asked (entity, resource, lim) AS (VALUES (?, ?, ?)` + strings.Repeat(`, (?, ?, ?)`, len(some)-1) + `)
-			SELECT u.entity, u.resource, u.lim, u.amount, u.count, u.last FROM asked a CROSS JOIN catalog_usage u
-			WHERE u.namespace = ? AND u.span = 'total' AND u.entity = a.entity AND u.resource = a.resource AND u.lim = a.lim AND u.start = 0`
-		err := c.query(ctx, statement, append(args, namespace), func(found *sql.Rows) error {
+		statement, args := totalsStatement(namespace, some)
+		err := c.query(ctx, statement, args, func(found *sql.Rows) error {
 			r := catalog.UsageRow{Namespace: namespace, Span: catalog.Total}
 			var last int64
 			err := found.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last)
@@ -97,6 +91,17 @@ func (c *Catalog) Totals(ctx context.Context, namespace string, series []catalog
 		}
 	}
 	return rows, nil
+}
+
+func totalsStatement(namespace string, series []catalog.Series) (string, []any) {
+	var args []any
+	for _, s := range series {
+		args = append(args, s.Entity, s.Resource, s.Limit)
+	}
+	return `WITH asked (entity, resource, lim) AS (VALUES (?, ?, ?)` + strings.Repeat(`, (?, ?, ?)`, len(series)-1) + `)
+		SELECT u.entity, u.resource, u.lim, u.amount, u.count, u.last FROM asked a CROSS JOIN catalog_usage u
+		WHERE u.namespace = ? AND u.span = 'total' AND u.entity = a.entity AND u.resource = a.resource AND u.lim = a.lim AND u.start = 0`,
+		append(args, namespace)
 }
 
 // totalsAtOnce bounds how long a statement is.

@@ -59,7 +59,9 @@ func (b both) Decided(t *sluice.Take, d *sluice.Decision, err error, took time.D
 	b.Activity.Decided(t, d, err, took)
 }
 
-func (b both) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) { b.Recorder.Consumed(k, l, c) }
+func (b both) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
+	b.Recorder.Consumed(k, l, c)
+}
 
 func startServer(t testing.TB, access server.Access) *testServer {
 	t.Helper()
