@@ -152,9 +152,13 @@ func (d *Decision) Conclude() {
 		if r := &d.Results[0]; d.Allowed {
 			d.Granted = r.Consumed
 		} else {
+			r.latest(&d.Demands[0].Limit)
 			d.RetryAfter, d.Delay = r.RetryAfter, 0
 		}
 		return
+	}
+	for i := range d.Results {
+		d.Results[i].latest(&d.Demands[i].Limit)
 	}
 	if d.Allowed {
 		d.Decider = d.scarcest()
@@ -176,6 +180,18 @@ func (d *Decision) Conclude() {
 		if first || r.RetryAfter > d.RetryAfter {
 			d.RetryAfter, d.Decider, first = r.RetryAfter, i, false
 		}
+	}
+}
+
+// latest tells when the cost fits at the latest from when to come back, where
+// a store has only said the former.
+func (r *Result) latest(l *Limit) {
+	if r.LatestAfter != 0 || r.RetryAfter == 0 {
+		return
+	}
+	r.LatestAfter = r.RetryAfter
+	if l.Algorithm == Concurrency && r.RetryAfter != Never {
+		r.RetryAfter = min(r.RetryAfter, ConcurrencyRetry)
 	}
 }
 

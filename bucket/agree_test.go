@@ -150,7 +150,7 @@ func TestWindowsAgreeWithTheWholeHistory(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now := clock.tick(t)
 			if rapid.Bool().Draw(t, "near") { // most steps above leave the window
-				now = p.LastTaken(&s) + rapid.Int64Range(0, 2*l.Period.Microseconds()).Draw(t, "offset")
+				now = p.Touched(&s) + rapid.Int64Range(0, 2*l.Period.Microseconds()).Draw(t, "offset")
 			}
 			v, part := p.View(&s, now), ref.at(now)
 			if used := ref.used(part); v.Used != used {

@@ -19,15 +19,19 @@ func (p *Spec) Adopt(s *State, from *Spec, now int64) {
 	if a == b && from.period == p.period && from.Limit.Calendar == p.Limit.Calendar && from.Limit.Zone == p.Limit.Zone {
 		return // only the capacity changed
 	}
+	var line *Ext // those who wait go on waiting
+	if s.Ext != nil && len(s.Ext.Tickets) > 0 {
+		line = &Ext{Tickets: s.Ext.Tickets}
+	}
 	if a == sluice.Concurrency || b == sluice.Concurrency {
-		*s = State{Consumed: s.Consumed}
+		*s = State{Consumed: s.Consumed, Ext: line}
 		return
 	}
 	// What is held may be spent under either limit, so it counts as used; a
 	// late return of it will be ignored.
 	used := s.Used + v.Held
 	consumed := Saturate(s.Consumed + v.Held)
-	*s = State{}
+	*s = State{Ext: line}
 	if used > 0 {
 		w := p.View(s, v.Now)
 		p.Take(s, w, used)

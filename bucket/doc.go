@@ -32,6 +32,13 @@
 // Time never runs backwards for a bucket: an earlier now is taken as the time
 // of the last change.
 //
+// # Waiting
+//
+// Nobody takes what is not there yet. A caller that waits has a ticket in the
+// bucket: its place in line and what it wants. That counts as used for all who
+// come after it, so it is served first, and it is gone at once if the caller
+// gives up: nothing was consumed that would have to be given back.
+//
 // # When a limit changes
 //
 // A state remembers nothing of the limit it was written under; the store

@@ -15,9 +15,9 @@ func (p *Spec) Holdable() bool {
 	return p.Limit.Algorithm == sluice.TokenBucket || p.Limit.Algorithm == sluice.FixedWindow
 }
 
-// Recalled reports whether a take is waiting for held tokens at v, so that
-// none are granted.
-func (s *State) Recalled(v View) bool { return s.Ext != nil && s.Ext.Recalled > v.Now }
+// Recalled reports whether somebody waits for tokens at v, so that none are
+// granted: a caller in line, or one whose take was refused for what is held.
+func (s *State) Recalled(v View) bool { return v.Tickets > 0 || s.Ext != nil && s.Ext.Recalled > v.Now }
 
 // Grantable is how much of at most most, and not less than least, can be held
 // at v.
@@ -32,20 +32,20 @@ func (p *Spec) Grantable(s *State, v View, least, most int64) int64 {
 	return n
 }
 
-// HoldableIn is how many microseconds after v.Now at least least could be
-// held if nothing else happens, or [Never].
+// HoldableIn is in how many microseconds at least least could be held if
+// nothing else happens, or [Never].
 func (p *Spec) HoldableIn(s *State, v View, least int64) int64 {
 	if !p.Holdable() {
 		return Never
 	}
-	wait := p.RetryIn(s, v, least)
+	wait := p.retryIn(s, v, least)
 	if s.Recalled(v) {
-		wait = max(wait, s.Ext.Recalled-v.Now)
+		wait = max(wait, s.Ext.Recalled-v.Now, v.ticketsEnd-v.Now)
 	}
 	if s.Ext != nil && len(s.Ext.Holds) >= MaxHolds {
 		wait = max(wait, s.Ext.Holds[0].Expires-v.Now)
 	}
-	return wait
+	return v.later(wait)
 }
 
 // Hold moves amount from the bucket to a node. The hold ends with its fixed
@@ -54,10 +54,10 @@ func (p *Spec) Hold(s *State, v View, h Hold) (expires int64) {
 	if p.Limit.Algorithm == sluice.FixedWindow {
 		h.Expires = min(h.Expires, v.End)
 	}
+	p.commit(s, v)
 	if s.Ext == nil {
 		s.Ext = &Ext{}
 	}
-	p.commit(s, v)
 	at := sort.Search(len(s.Ext.Holds), func(i int) bool { return s.Ext.Holds[i].Expires > h.Expires })
 	s.Ext.Holds = slices.Insert(s.Ext.Holds, at, h)
 	return h.Expires
@@ -79,23 +79,26 @@ func (p *Spec) Return(s *State, v View, id sluice.HoldID, spent int64) bool {
 	s.Ext.Holds = slices.Delete(s.Ext.Holds, i, i+1)
 	s.Used += spent
 	s.Consumed = Saturate(s.Consumed + spent)
+	s.dropExt(p)
 	return true
 }
 
-// ForHeld reports whether cost does not fit only because of what is held.
+// ForHeld reports whether cost does not fit only because of what is held and
+// of who is before in line.
 func (v *View) ForHeld(cost int64) bool {
-	return cost > v.Available() && cost <= v.Available()+v.Held
+	return cost > v.Available() && cost <= v.Remaining()
 }
 
 // Recall marks the bucket after a refusal of cost that would have passed if
 // nothing were held, and reports whether it was one. Nothing is granted until
 // the take could have passed; of several, the one that has to wait longest.
+// It changes nothing else.
 func (p *Spec) Recall(s *State, v View, cost int64) bool {
-	if !v.ForHeld(cost) {
+	if v.Held == 0 || !v.ForHeld(cost) {
 		return false
 	}
-	until := v.Now + p.RetryIn(s, v, cost)
-	if s.Recalled(v) {
+	until := v.Now + p.retryIn(s, v, cost)
+	if s.Ext.Recalled > v.Now {
 		until, cost = max(until, s.Ext.Recalled), max(cost, s.Ext.RecallCost)
 	}
 	s.Ext.Recalled, s.Ext.RecallCost = until, cost

@@ -68,6 +68,7 @@ type Ext struct {
 	Counts  []int64  // sliding window: a ring of SubWindows+1 counts, by number modulo its length
 	Flights []Flight // concurrency, in order of expiry
 	Holds   []Hold   // in order of expiry
+	Tickets []Ticket // in the order in which they are served
 
 	// Until Recalled nothing is held in advance, because a take of
 	// RecallCost was refused for what is held.
@@ -98,48 +99,88 @@ type View struct {
 	End  int64 // fixed window: when it ends
 	Held int64
 
-	capacity int64
+	Ahead   int64 // what those want who are before in line
+	Tickets int   // how many are in line
+
+	capacity   int64
+	behind     int64 // for how long the clock has yet to reach Now
+	aheadEnds  int64 // when the first ticket before expires
+	ticketsEnd int64 // when the last ticket expires
 }
 
-// Available is the most that can be taken now; negative is debt.
-func (v *View) Available() int64 { return v.capacity - v.Used - v.Held }
+// Remaining is what is not used; negative is debt.
+func (v *View) Remaining() int64 { return v.capacity - v.Used }
+
+// Free is what is neither used nor held.
+func (v *View) Free() int64 { return v.capacity - v.Used - v.Held }
+
+// Available is the most that can be taken now, by whoever comes after all who
+// are before in line.
+func (v *View) Available() int64 { return v.capacity - v.Used - v.Held - v.Ahead }
 
 // Idle reports whether the state equals an absent one.
 func (v *View) Idle() bool { return v.Used == 0 && v.Held == 0 }
 
-// View brings s to now.
-func (p *Spec) View(s *State, now int64) View {
+// View brings s to now, as somebody sees it who has no ticket; see
+// [Spec.Stand].
+func (p *Spec) View(s *State, now int64) (v View) {
 	switch p.Limit.Algorithm {
 	case sluice.SlidingWindow:
-		return p.viewSliding(s, now)
+		v = p.viewSliding(s, now)
 	case sluice.FixedWindow:
-		return p.viewFixed(s, now)
+		v = p.viewFixed(s, now)
 	case sluice.Concurrency:
-		return p.viewFlights(s, now)
+		v = p.viewFlights(s, now)
 	default:
-		return p.viewTokens(s, now)
+		v = p.viewTokens(s, now)
 	}
+	v.behind = v.Now - now
+	if s.Ext != nil {
+		s.stand(&v, nil)
+	}
+	return v
 }
 
-// RetryIn is how many microseconds after v.Now cost could be taken if nothing
-// else happens: 0 if it fits, [Never] if it cannot ever.
+// RetryIn is in how many microseconds cost could be taken if nothing else
+// happens: 0 if it fits, [Never] if it cannot ever. While the clock is behind
+// the bucket's time, that is the time until it has caught up, and then.
 func (p *Spec) RetryIn(s *State, v View, cost int64) int64 {
+	return v.later(p.retryIn(s, v, cost))
+}
+
+// retryIn is RetryIn as of v.Now.
+func (p *Spec) retryIn(s *State, v View, cost int64) int64 {
 	if cost <= v.Available() {
 		return 0
 	}
 	if cost > p.Capacity {
 		return Never
 	}
+	if v.Ahead > 0 {
+		if p.Limit.Algorithm == sluice.TokenBucket {
+			v.Used += v.Ahead // as if they had been served
+		} else if cost <= v.Free() {
+			return v.aheadEnds - v.Now // they may be served any moment, or have gone
+		}
+	}
 	return p.until(s, v, p.Capacity-cost)
 }
 
-// ResetIn is how many microseconds after v.Now nothing is used or held any
-// more, so that the state can be forgotten.
+// ResetIn is in how many microseconds nothing is used or held any more, so
+// that the state can be forgotten.
 func (p *Spec) ResetIn(s *State, v View) int64 {
 	if v.Idle() {
 		return 0
 	}
-	return p.until(s, v, 0)
+	return v.later(p.until(s, v, 0))
+}
+
+// later is a wait from v.Now as one from the clock's time.
+func (v *View) later(wait int64) int64 {
+	if wait == 0 || wait == Never {
+		return wait
+	}
+	return min(wait+v.behind, Forever)
 }
 
 // until is how long it takes for used and held to come down to target.
@@ -178,10 +219,12 @@ func (p *Spec) Take(s *State, v View, cost int64) int64 {
 }
 
 // Refund gives back up to amount of what was taken at or after since, and
-// answers how much that was. Windows give back only what they still count; a
-// token bucket is filled at most.
+// answers how much came back. Windows give back only what they still count; a
+// token bucket is filled at most. All of amount is no longer consumed,
+// whatever came back.
 func (p *Spec) Refund(s *State, v View, amount, since int64) int64 {
 	amount = max(amount, 0)
+	s.Consumed = max(s.Consumed-amount, 0)
 	amount = min(amount, v.Used)
 	switch p.Limit.Algorithm {
 	case sluice.SlidingWindow:
@@ -204,7 +247,6 @@ func (p *Spec) Refund(s *State, v View, amount, since int64) int64 {
 	if s.Used == 0 {
 		s.Rem = 0
 	}
-	s.Consumed = Saturate(s.Consumed - amount)
 	return amount
 }
 
@@ -232,6 +274,10 @@ func (p *Spec) commit(s *State, v View) {
 		}
 	}
 	s.Used, s.Rem, s.Time = v.Used, v.Rem, v.Time
+	if s.Ext != nil {
+		s.removeTicket(v, sluice.HoldID{})
+		s.dropExt(p)
+	}
 }
 
 // Saturate keeps a counter within the range that every store can keep.
@@ -240,9 +286,18 @@ func Saturate(n int64) int64 {
 	return min(max(n, -most), most)
 }
 
-// LastTaken is when s was last changed, as exactly as it is known: for a
-// window, the start of the part that was.
-func (p *Spec) LastTaken(s *State) int64 {
+// LastTaken is when s was last taken from or changed otherwise, or the zero
+// time for windows, which keep only when they began.
+func (p *Spec) LastTaken(s *State) (t time.Time) {
+	if p.Limit.Algorithm == sluice.TokenBucket || p.Limit.Algorithm == sluice.Concurrency {
+		t = time.UnixMicro(s.Time)
+	}
+	return t
+}
+
+// Touched is when s was last changed, or not long before: for a window, the
+// start of the part that was.
+func (p *Spec) Touched(s *State) int64 {
 	if p.Limit.Algorithm == sluice.SlidingWindow {
 		return p.partStart(s.Time)
 	}

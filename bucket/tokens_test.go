@@ -120,7 +120,7 @@ func TestRefundsFillAtMost(t *testing.T) {
 	if v := p.View(&s, now); !v.Idle() || v.Available() != 20_000 {
 		t.Errorf("%+v", v)
 	}
-	if s.Consumed != 10_000 {
+	if s.Consumed != 0 { // all of it was refunded, however little came back
 		t.Errorf("net consumption is %d", s.Consumed)
 	}
 	if n := p.Refund(&s, p.View(&s, now), -5000, epoch); n != 0 {

@@ -200,7 +200,7 @@ func TestLookingWritesNothing(t *testing.T) {
 			p.RetryIn(&s, v, 1+r.Int64N(p.Capacity))
 			p.ResetIn(&s, v)
 			p.Grantable(&s, v, 1, p.Capacity)
-			p.LastTaken(&s)
+			p.Touched(&s)
 			p.Return(&s, v, sluice.HoldID{}, 1) // not there
 			p.Refund(&s, v, 0, now)
 			if after := print(); after != before {

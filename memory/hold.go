@@ -49,11 +49,11 @@ func (s *Store) hold(r *sluice.HoldRequest, g *sluice.Grant, now int64) error {
 		g.Held = p.spec.Holdable() && p.view.ForHeld(least)
 		g.RetryIn = duration(p.spec.HoldableIn(&p.state, p.view, least))
 	}
-	g.Remaining = sluice.Tokens(p.view.Available())
+	g.Remaining, g.Free = sluice.Tokens(p.view.Remaining()), sluice.Tokens(p.view.Free())
 	return nil
 }
 
-// Return closes holds.
+// Return closes holds and removes tickets.
 func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -66,7 +66,8 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	return nil
 }
 
-// giveBack closes a hold, under the limit that the bucket has.
+// giveBack closes a hold or removes a ticket, under the limit that the bucket
+// has.
 func (s *Store) giveBack(k *sluice.Key, id sluice.HoldID, spent sluice.Tokens, now int64) {
 	var places [1]place
 	p := &places[0]
@@ -74,6 +75,6 @@ func (s *Store) giveBack(k *sluice.Key, id sluice.HoldID, spent sluice.Tokens, n
 	s.lock(places[:])
 	defer s.exit(places[:])
 	if s.open(p, k, 0, 1, now); p.offset > 0 {
-		p.changed = p.spec.Return(&p.state, p.view, id, int64(spent))
+		p.changed = p.spec.Leave(&p.state, p.view, id) || p.spec.Return(&p.state, p.view, id, int64(spent))
 	}
 }

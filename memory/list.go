@@ -90,11 +90,12 @@ func (s *Store) listRecord(all []found, t *table, at int, sc *scope, from int, n
 		all = append(all, found{hash, sluice.Bucket{
 			Key:       sc.key(entity, i),
 			Limit:     spec.Limit,
-			Remaining: sluice.Tokens(v.Available()),
+			Remaining: sluice.Tokens(v.Remaining()),
 			Held:      sluice.Tokens(v.Held),
 			Consumed:  sluice.Tokens(st.Consumed + spec.Lapsed(&st, v)),
 			Reset:     duration(spec.ResetIn(&st, v)),
-			LastTaken: time.UnixMicro(spec.LastTaken(&st)),
+			LastTaken: spec.LastTaken(&st),
+			Tickets:   v.Tickets,
 		}})
 	}
 	return all

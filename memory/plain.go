@@ -16,7 +16,7 @@ const maxPlain = 4
 // It decides as the long way does, without looking at what such takes cannot
 // have. It reports false, having done nothing, for any other take.
 func (s *Store) takePlain(t *sluice.Take, d *sluice.Decision) bool {
-	if t.Peek || t.UpTo || t.Within != 0 {
+	if t.Peek || t.UpTo || t.Ticket.ID.Node != 0 {
 		return false
 	}
 	switch n := len(t.Demands); {
@@ -214,14 +214,16 @@ func tell(res *sluice.Result, spec *bucket.Spec, used, rem, cost int64, allowed 
 	default:
 		cost = 0
 	}
-	res.Fits, res.Held = over <= 0, false
-	res.Consumed, res.Remaining = sluice.Tokens(cost), sluice.Tokens(spec.Capacity-used)
-	res.RetryAfter, res.ResetAfter = wait, time.Duration(spec.RepayIn(rem, used))*time.Microsecond
+	left := sluice.Tokens(spec.Capacity - used)
+	*res = sluice.Result{
+		Fits: over <= 0, Consumed: sluice.Tokens(cost), Remaining: left, Free: left,
+		RetryAfter: wait, LatestAfter: wait, ResetAfter: time.Duration(spec.RepayIn(rem, used)) * time.Microsecond,
+	}
 }
 
 // conclude tells what the results come to.
 func conclude(t *sluice.Take, d *sluice.Decision, allowed bool, now int64) {
 	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
-	d.ID, d.Source, d.Repeated, d.Delay = t.ID, sluice.FromStore, false, 0
+	d.ID, d.Source, d.Repeated, d.Taken = t.ID, sluice.FromStore, false, time.Time{}
 	d.Conclude()
 }

@@ -22,7 +22,6 @@ type receipt struct {
 	take     sluice.Take // with its own copy of the demands
 	decision sluice.Decision
 	taken    int64
-	due      int64 // when the caller may act
 	expires  int64
 	lease    bool            // it can be settled
 	closed   sluice.Action   // Commit or Release, once one came; else Adjust
@@ -43,25 +42,27 @@ func (r *receipt) record(t *sluice.Take, d *sluice.Decision, at, expires int64) 
 	r.decision = *d
 	r.decision.Demands = nil
 	r.decision.Results = slices.Clone(d.Results)
-	r.taken, r.due, r.expires = at, at+d.Delay.Microseconds(), expires
+	r.taken, r.expires = at, expires
 	r.lease = t.Lease && d.Allowed
 	for i := range d.Results {
 		r.charges = append(r.charges, d.Results[i].Consumed)
 	}
 }
 
-// replay answers a repetition with what is left of the delay.
+// replay answers a repetition. What nodes hold is not remembered.
 func (r *receipt) replay(t *sluice.Take, d *sluice.Decision, now int64) {
 	results := append(d.Results[:0], r.decision.Results...)
 	*d = r.decision
 	d.Demands, d.Results = t.Demands, results
 	d.Repeated = true
 	d.Time = time.UnixMicro(now)
-	d.Delay = min(d.Delay, duration(max(0, r.due-now)))
+	for i := range results {
+		results[i].Free = results[i].Remaining
+	}
 }
 
 // repeats reports whether t asks the same as the take that r is for. What is
-// only reported, and how long to wait or to remember, may differ.
+// only reported, and how long to remember, may differ.
 func (r *receipt) repeats(t *sluice.Take) bool {
 	return r.take.UpTo == t.UpTo && r.take.Lease == t.Lease &&
 		slices.EqualFunc(r.take.Demands, t.Demands, func(a, b sluice.Demand) bool {

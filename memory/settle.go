@@ -24,7 +24,8 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 	s.answer(d, changes, places, now)
 	for i := range places {
 		p := &places[i]
-		p.report(p.adjust(int64(changes[i].Cost), p.view.Now), &d.Results[i])
+		consumed, returned := p.adjust(int64(changes[i].Cost), p.view.Now)
+		p.report(&d.Results[i], consumed, returned)
 	}
 	d.Conclude()
 	return nil
@@ -49,26 +50,30 @@ func (s *Store) answer(d *sluice.Decision, demands []sluice.Demand, places []pla
 }
 
 // adjust consumes n, or refunds it if negative, of what was taken at since.
-// It answers by how much consumption changed.
-func (p *place) adjust(n, since int64) int64 {
+// It answers by how much consumption changed, and what came back.
+func (p *place) adjust(n, since int64) (consumed, returned int64) {
 	switch {
 	case n > 0:
 		n = p.spec.Take(&p.state, p.view, n)
 		p.changed = true
+		p.view.Used += n
 	case n < 0:
-		n = -p.spec.Refund(&p.state, p.view, -n, since)
-		p.changed = p.changed || n != 0
+		before := p.state.Consumed
+		returned = p.spec.Refund(&p.state, p.view, -n, since)
+		p.changed = p.changed || returned != 0 || p.state.Consumed != before
+		p.view.Used -= returned
 	}
-	p.view.Used += n
-	return n
+	return n, returned
 }
 
-// report fills in a result after n was consumed.
-func (p *place) report(n int64, res *sluice.Result) {
+// report fills in a result.
+func (p *place) report(res *sluice.Result, consumed, returned int64) {
 	*res = sluice.Result{
 		Fits:       true,
-		Consumed:   sluice.Tokens(n),
-		Remaining:  sluice.Tokens(p.view.Available()),
+		Consumed:   sluice.Tokens(consumed),
+		Returned:   sluice.Tokens(returned),
+		Remaining:  sluice.Tokens(p.view.Remaining()),
+		Free:       sluice.Tokens(p.view.Free()),
 		ResetAfter: duration(p.spec.ResetIn(&p.state, p.view)),
 	}
 }
@@ -100,24 +105,26 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	}
 	defer s.exit(places)
 	s.answer(d, demands, places, now)
-	d.ID = st.ID
+	d.ID, d.Taken = st.ID, time.UnixMicro(r.taken)
 	expires := r.expires
 	if st.Action == sluice.Renew {
 		expires = d.Time.UnixMicro() + max(st.Keep.Microseconds(), 1)
 	}
 	for i := range places {
-		p, changed := &places[i], int64(0)
-		flies := p.spec.Limit.Algorithm == sluice.Concurrency
+		p, change := &places[i], int64(costs[i]-r.charges[i])
+		consumed, returned := int64(0), int64(0)
+		flies, flew := p.spec.Limit.Algorithm == sluice.Concurrency, r.take.Demands[i].Limit.Algorithm == sluice.Concurrency
 		switch {
-		case again, r.decision.Results[i].Consumed == 0:
-		case flies != (r.take.Demands[i].Limit.Algorithm == sluice.Concurrency):
-			// The bucket was started anew; nothing of the lease is in it.
+		case again, r.decision.Results[i].Consumed == 0, flew && !flies:
+		case flies && !flew:
+			consumed = change // the bucket was started anew; nothing of the lease is in it
 		case flies:
-			changed = p.settleFlight(st, expires)
+			returned = p.settleFlight(st, expires)
+			consumed = -returned
 		default:
-			changed = p.adjust(int64(costs[i]-r.charges[i]), r.taken)
+			consumed, returned = p.adjust(change, r.taken)
 		}
-		p.report(changed, &d.Results[i])
+		p.report(&d.Results[i], consumed, returned)
 	}
 	r.charges = costs
 	if st.Action == sluice.Commit || st.Action == sluice.Release {
@@ -177,14 +184,14 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 			}
 			found = true
 			if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != r.charges[i] {
-				return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "a place in flight cannot be adjusted, only freed"}
+				return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
 			}
 			if r.decision.Results[i].Consumed > 0 {
 				costs[i] = c.Cost
 			}
 		}
 		if !found {
-			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "is not a limit of this lease"}
+			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "the lease has no limit of this name"}
 		}
 	}
 	if st.Action == sluice.Release {
@@ -194,7 +201,7 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 }
 
 // settleFlight frees or extends the lease's place in a concurrency limit, and
-// answers by how much consumption changed: committing is no refund.
+// answers what was refunded: committing is no refund.
 func (p *place) settleFlight(st *sluice.Settlement, expires int64) int64 {
 	p.changed = true
 	switch st.Action {
@@ -203,7 +210,7 @@ func (p *place) settleFlight(st *sluice.Settlement, expires int64) int64 {
 	case sluice.Release:
 		freed := p.spec.Alight(&p.state, p.view, st.ID)
 		p.view.Used -= freed
-		return -freed
+		return freed
 	case sluice.Renew:
 		p.spec.Extend(&p.state, p.view, st.ID, expires)
 	default:
@@ -212,23 +219,24 @@ func (p *place) settleFlight(st *sluice.Settlement, expires int64) int64 {
 	return 0
 }
 
-// Reset makes buckets as new.
+// Reset makes buckets as new, all at once.
 func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	now := s.clock.now()
+	places := make([]place, len(keys))
 	for i := range keys {
-		var p place
-		p.name(s, &keys[i])
-		sh := &s.shards[p.shard]
-		sh.mu.Lock()
-		if s.open(&p, &keys[i], 0, 1, now); p.offset > 0 {
+		places[i].name(s, &keys[i])
+	}
+	s.lock(places)
+	defer s.exit(places)
+	for i := range places {
+		p := &places[i]
+		if s.open(p, &keys[i], i, len(places), now); p.offset > 0 {
 			p.spec.Reset(&p.state, p.view)
 			p.changed = true
-			s.write(&p)
 		}
-		sh.mu.Unlock()
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ type savedReceipt struct {
 	Take                sluice.Take
 	Decision            sluice.Decision
 	Charges             []sluice.Tokens
-	Due, Taken, Expires int64
+	Taken, Expires int64
 	Lease               bool
 	Closed              sluice.Action
 }
@@ -189,7 +189,7 @@ func (s *Store) copyReceipts(rs *receipts) []*savedReceipt {
 func (r *receipt) save() *savedReceipt {
 	return &savedReceipt{
 		Take: r.take, Decision: r.decision, Charges: slices.Clone(r.charges),
-		Due: r.due, Taken: r.taken, Expires: r.expires, Lease: r.lease, Closed: r.closed,
+		Taken: r.taken, Expires: r.expires, Lease: r.lease, Closed: r.closed,
 	}
 }
 
@@ -319,6 +319,6 @@ func (s *Store) restoreReceipt(saved *savedReceipt) {
 	id := saved.Take.ID
 	s.keep(s.receiptsOf(id), id, &receipt{
 		take: saved.Take, decision: saved.Decision, charges: saved.Charges,
-		due: saved.Due, taken: saved.Taken, expires: saved.Expires, lease: saved.Lease, closed: saved.Closed,
+		taken: saved.Taken, expires: saved.Expires, lease: saved.Lease, closed: saved.Closed,
 	})
 }

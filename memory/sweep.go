@@ -39,7 +39,7 @@ func (s *Store) over(t *table, at int, sc *scope, now int64) bool {
 	for i := range sc.limits {
 		spec, st := sc.limits[i].spec, t.read(at, i)
 		v := spec.View(&st, now)
-		if !v.Idle() || st.Recalled(v) || now-spec.LastTaken(&st) < grace && !s.full() {
+		if !v.Idle() || st.Recalled(v) || now-spec.Touched(&st) < grace && !s.full() {
 			return false
 		}
 	}

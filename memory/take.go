@@ -52,13 +52,17 @@ func (s *Store) takeFrom(places []place, t *sluice.Take, d *sluice.Decision, r *
 
 	at := now
 	for i := range places {
-		at = max(at, places[i].view.Now) // time never runs backwards for a bucket
+		p := &places[i]
+		at = max(at, p.view.Now) // time never runs backwards for a bucket
+		if t.Ticket.ID != (sluice.HoldID{}) {
+			p.ticket = p.spec.Stand(&p.state, &p.view, t.Ticket.ID, t.Ticket.Rank.Microseconds())
+		}
 	}
-	d.Demands, d.ID, d.Source, d.Repeated, d.Delay = t.Demands, t.ID, sluice.FromStore, false, 0
-	d.Time = time.UnixMicro(at)
+	d.Demands, d.ID, d.Source, d.Repeated = t.Demands, t.ID, sluice.FromStore, false
+	d.Time, d.Taken = time.UnixMicro(at), time.Time{}
 	d.Results = slices.Grow(d.Results[:0], len(places))[:len(places)]
 	decide(places, t, d)
-	expires := at + (d.Delay + t.Keep).Microseconds()
+	expires := at + t.Keep.Microseconds()
 	for i := range places {
 		p, dm, res := &places[i], &t.Demands[i], &d.Results[i]
 		if !t.Peek {
@@ -67,8 +71,11 @@ func (s *Store) takeFrom(places []place, t *sluice.Take, d *sluice.Decision, r *
 		if res.RetryAfter = 0; !res.Fits {
 			res.RetryAfter = duration(p.spec.RetryIn(&p.state, p.view, p.ask))
 		}
-		res.Remaining = sluice.Tokens(p.view.Available())
+		res.Remaining, res.Free = sluice.Tokens(p.view.Remaining()), sluice.Tokens(p.view.Free())
 		res.ResetAfter = duration(p.spec.ResetIn(&p.state, p.view))
+	}
+	if t.Ticket.ID != (sluice.HoldID{}) && !t.Peek {
+		line(places, t, d)
 	}
 	d.Conclude()
 	if r != nil {
@@ -101,36 +108,39 @@ func (p *place) carryOut(t *sluice.Take, dm *sluice.Demand, allowed bool, res *s
 	res.Consumed = sluice.Tokens(cost)
 }
 
-// decide fills in whether each demand fits, whether the take is allowed, and
-// after which delay.
+// decide fills in whether each demand fits, and whether the take is allowed.
 func decide(places []place, t *sluice.Take, d *sluice.Decision) {
 	d.Allowed = true
 	asks(places, t)
 	for i := range places {
 		p, dm := &places[i], &t.Demands[i]
 		fits := p.ask <= p.view.Available()
-		held := !fits && p.view.ForHeld(p.ask)
-		if !fits && t.Within > 0 && !dm.Shadow && !t.UpTo {
-			if wait, ok := p.ahead(t.Within); ok {
-				fits, held = true, false
-				d.Delay = max(d.Delay, duration(wait))
-			}
-		}
-		d.Results[i] = sluice.Result{Fits: fits, Held: held}
+		d.Results[i] = sluice.Result{Fits: fits, Held: !fits && p.view.ForHeld(p.ask)}
 		if !fits && !dm.Shadow {
 			d.Allowed = false
 		}
 	}
 }
 
-// ahead is how long the cost has to wait if it is taken before it is there,
-// and whether it can be.
-func (p *place) ahead(within time.Duration) (int64, bool) {
-	if p.spec.Limit.Algorithm != sluice.TokenBucket || p.view.Used+p.ask > p.spec.Capacity+int64(sluice.MaxTokens) {
-		return 0, false
+// line puts the take's ticket where it has to wait, and out of where it has
+// not.
+func line(places []place, t *sluice.Take, d *sluice.Decision) {
+	waits := !d.Allowed
+	for i := range places {
+		waits = waits && (t.Demands[i].Shadow || places[i].ask <= places[i].spec.Capacity)
 	}
-	wait := p.spec.RetryIn(&p.state, p.view, p.ask)
-	return wait, wait <= within.Microseconds()
+	for i := range places {
+		p := &places[i]
+		if !waits || d.Results[i].Fits || t.Demands[i].Shadow {
+			if p.spec.Leave(&p.state, p.view, t.Ticket.ID) {
+				p.changed = true
+			}
+			continue
+		}
+		p.ticket.Cost, p.ticket.Expires = p.ask, p.view.Now+sluice.TicketLife.Microseconds()
+		p.spec.Queue(&p.state, p.view, p.ticket)
+		p.changed = true
+	}
 }
 
 // asks sets what is asked of each bucket. A take up to an amount asks for
@@ -178,7 +188,8 @@ type place struct {
 	spec    *bucket.Spec
 	state   bucket.State
 	view    bucket.View
-	ask     int64 // what is asked of the bucket
+	ask     int64         // what is asked of the bucket
+	ticket  bucket.Ticket // the take's, if it has one
 
 	changed bool
 	adopted bool // the limit is another than the record's; a scope is reserved

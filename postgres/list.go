@@ -154,7 +154,7 @@ func (s *Store) bucket(r *row) (sluice.Bucket, bool, error) {
 		Remaining: sluice.Tokens(v.Available()),
 		Held:      sluice.Tokens(v.Held),
 		Reset:     duration(spec.ResetIn(&r.state, v)),
-		LastTaken: time.UnixMicro(spec.LastTaken(&r.state)),
+		LastTaken: spec.LastTaken(&r.state),
 	}
 	spec.Take(&r.state, v, 0) // counts the holds that have expired, in this copy
 	b.Consumed = sluice.Tokens(r.state.Consumed)

@@ -174,7 +174,7 @@ func (s *Store) describe(record, raw string, q *sluice.Query, now int64) ([]slui
 			Held:      sluice.Tokens(v.Held),
 			Consumed:  sluice.Tokens(bucket.Saturate(b.state.Consumed + c.spec.Lapsed(&b.state, v))),
 			Reset:     microseconds(c.spec.ResetIn(&b.state, v)),
-			LastTaken: time.UnixMicro(c.spec.LastTaken(&b.state)),
+			LastTaken: c.spec.LastTaken(&b.state),
 		})
 	}
 	return buckets, nil

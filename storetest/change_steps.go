@@ -60,7 +60,7 @@ func changeSteps() []Check {
 		{name: "limit change: to and from concurrency", needs: sluice.CanLease, steps: []step{
 			{0, take(on("a", tenPer, 20)), "yes: took 20, 0 left, full in 2s"},
 			{0, lease("x", 10*time.Second, on("a", "2 concurrent", 1)), "yes: took 1, 1 left, full in 10s"},
-			{0, lease("y", 10*time.Second, on("a", "1 concurrent", 1)), "no: 0 left, retry in 10s, full in 10s"},
+			{0, lease("y", 10*time.Second, on("a", "1 concurrent", 1)), "no: 0 left, retry in 1s, in 10s at the latest, full in 10s"},
 			{0, lease("y", 10*time.Second, on("a", "3 concurrent", 2)), "yes: took 2, 0 left, full in 10s"},
 			{0, take(on("a", tenPer, 20)), "yes: took 20, 0 left, full in 2s"},
 			{0, release("x"), "yes: 0 left, full in 2s"},

@@ -56,12 +56,12 @@ func sameDecision(got, want *sluice.Decision) error {
 	err := errors.Join(
 		expect("decision.Allowed", got.Allowed, want.Allowed),
 		expect("decision.Granted", got.Granted, want.Granted),
-		expect("decision.Delay", got.Delay, want.Delay),
 		expect("decision.RetryAfter", got.RetryAfter, want.RetryAfter),
 		expect("decision.Decider", got.Decider, want.Decider),
 		expect("decision.Source", got.Source, want.Source),
 		expect("decision.Repeated", got.Repeated, want.Repeated),
 		expect("decision.ID", got.ID, want.ID),
+		expect("decision.Taken", got.Taken.UnixMicro(), want.Taken.UnixMicro()),
 		expect("len(decision.Demands)", len(got.Demands), len(want.Demands)),
 		expect("len(decision.Results)", len(got.Results), len(want.Results)),
 	)

@@ -33,7 +33,7 @@ func remembersRefusals(m *Model) sluice.Store {
 			f.receipts[t.ID] = &receipt{
 				take:   sluice.Take{ID: t.ID, Demands: slices.Clone(t.Demands), UpTo: t.UpTo, Lease: t.Lease},
 				answer: sluice.Decision{ID: t.ID, Results: slices.Clone(d.Results)},
-				at:     now, due: now, expires: now + t.Keep.Microseconds(), costs: make([]int64, len(t.Demands)),
+				at:     now, expires: now + t.Keep.Microseconds(), costs: make([]int64, len(t.Demands)),
 			}
 		}
 	}}

@@ -139,8 +139,8 @@ func refundsAboveFull(m *Model) sluice.Store {
 	above := map[sluice.Key]sluice.Tokens{}
 	return &faulty{Model: m, adjusted: func(f *faulty, changes []sluice.Demand, d *sluice.Decision) {
 		for i, c := range changes {
-			if c.Cost < d.Results[i].Consumed {
-				above[c.Key] += d.Results[i].Consumed - c.Cost
+			if r := &d.Results[i]; c.Cost < -r.Returned {
+				above[c.Key] += -c.Cost - r.Returned
 			}
 		}
 	}, after: func(f *faulty, t *sluice.Take, d *sluice.Decision) {
@@ -246,10 +246,41 @@ func burnsFraction(m *Model) sluice.Store {
 	}}
 }
 
-func aheadForFree(m *Model) sluice.Store {
-	return &faulty{Model: m, after: func(f *faulty, t *sluice.Take, d *sluice.Decision) {
-		if d.Delay > 0 && !t.Peek {
-			f.alsoConsumes(t, func(i int) sluice.Tokens { return -d.Results[i].Consumed })
+// pushesIn lets a take without a ticket pass those who wait.
+func pushesIn(m *Model) sluice.Store {
+	return &faulty{Model: m, states: func(f *faulty, k sluice.Key, e *entry, now int64) {
+		if x := e.state.Ext; x != nil {
+			x.Tickets = nil
+		}
+	}}
+}
+
+// servesLastFirst turns the line around.
+func servesLastFirst(m *Model) sluice.Store {
+	return &faulty{Model: m, before: func(_ *faulty, t *sluice.Take) { t.Ticket.Rank = -t.Ticket.Rank }}
+}
+
+// neverLeaves keeps the tickets of those who have passed.
+func neverLeaves(m *Model) sluice.Store {
+	return &faulty{Model: m, returned: func(_ *faulty, r *sluice.HoldReturn) { r.ID = sluice.HoldID{} }}
+}
+
+// booksWhatCameBack counts a refund as what refill left of it.
+func booksWhatCameBack(m *Model) sluice.Store {
+	return &faulty{Model: m, adjusted: func(_ *faulty, _ []sluice.Demand, d *sluice.Decision) {
+		for i := range d.Results {
+			if r := &d.Results[i]; r.Consumed < 0 {
+				r.Consumed = -r.Returned
+			}
+		}
+	}}
+}
+
+// heldIsUsed shows what nodes hold as used.
+func heldIsUsed(m *Model) sluice.Store {
+	return &faulty{Model: m, after: func(_ *faulty, _ *sluice.Take, d *sluice.Decision) {
+		for i := range d.Results {
+			d.Results[i].Remaining = d.Results[i].Free
 		}
 	}}
 }

@@ -20,8 +20,8 @@ import (
 //
 //   - Full means absent. A bucket with nothing used and nothing held is as
 //     good as one that never was, whatever its limit and its counter of net
-//     consumption were. Only a recall mark must be kept until it lapses, or
-//     the next hold would be granted what the recalled take is waiting for.
+//     consumption were. Only a recall mark and tickets must be kept until they
+//     lapse, or the next hold would be granted what somebody is waiting for.
 //   - An operation that decides or consumes under a limit (Take, Adjust, Hold)
 //     makes the bucket adopt that limit if it was written under another. One
 //     that gives back (Settle, Return, Reset) goes by the limit that the
@@ -83,8 +83,10 @@ func (m *Model) begin() (now int64, err error) {
 // to work on. Nothing is changed until the copy is written back.
 type working struct {
 	entry
-	key  sluice.Key
-	view bucket.View
+	key    sluice.Key
+	now    int64 // the clock's time, which may be before the bucket's
+	view   bucket.View
+	ticket bucket.Ticket // of who looks, if they have one
 }
 
 // open copies a bucket and makes the copy adopt spec.
@@ -93,7 +95,7 @@ func (m *Model) open(key sluice.Key, spec *bucket.Spec, now int64) *working {
 	if w.spec.Limit != spec.Limit {
 		spec.Adopt(&w.state, w.spec, now)
 		w.spec = spec
-		w.look(now)
+		w.look()
 	}
 	return w
 }
@@ -101,11 +103,11 @@ func (m *Model) open(key sluice.Key, spec *bucket.Spec, now int64) *working {
 // openAsIs copies a bucket with the limit it has, or makes a new one under
 // spec if it is absent.
 func (m *Model) openAsIs(key sluice.Key, spec *bucket.Spec, now int64) *working {
-	w := &working{key: key, entry: entry{spec: spec}}
+	w := &working{key: key, now: now, entry: entry{spec: spec}}
 	if e := m.buckets[key]; e != nil && !e.absent(now) {
 		w.entry = e.clone()
 	}
-	w.look(now)
+	w.look()
 	return w
 }
 
@@ -114,7 +116,12 @@ func (m *Model) write(w *working) {
 	m.buckets[w.key] = &e
 }
 
-func (w *working) look(now int64) { w.view = w.spec.View(&w.state, now) }
+func (w *working) look() {
+	w.view = w.spec.View(&w.state, w.now)
+	if w.ticket.ID != (sluice.HoldID{}) {
+		w.spec.Stand(&w.state, &w.view, w.ticket.ID, w.ticket.Rank-w.view.Now)
+	}
+}
 
 // consume takes amount unconditionally and answers what was consumed, which
 // only the cap on debt makes less. A flight boards instead.
@@ -124,20 +131,22 @@ func (w *working) consume(amount int64, f bucket.Flight) int64 {
 	} else {
 		amount = w.spec.Take(&w.state, w.view, amount)
 	}
-	w.look(w.view.Now)
+	w.look()
 	return amount
 }
 
-// refund gives back what was taken at or after since.
-func (w *working) refund(amount, since int64) int64 {
-	amount = w.spec.Refund(&w.state, w.view, amount, since)
-	w.look(w.view.Now)
-	return amount
+// refund gives back what was taken at or after since. All of it counts as
+// refunded; what came back is the answer.
+func (w *working) refund(r *sluice.Result, amount, since int64) {
+	r.Consumed = sluice.Tokens(-amount)
+	r.Returned = sluice.Tokens(w.spec.Refund(&w.state, w.view, amount, since))
+	w.look()
 }
 
 // fill writes what the bucket is like into r.
 func (w *working) fill(r *sluice.Result) {
-	r.Remaining = sluice.Tokens(w.view.Available())
+	r.Remaining = sluice.Tokens(w.view.Remaining())
+	r.Free = sluice.Tokens(w.view.Free())
 	r.ResetAfter = duration(w.spec.ResetIn(&w.state, w.view))
 }
 
@@ -154,6 +163,7 @@ func (e *entry) clone() entry {
 			Counts:     slices.Clone(x.Counts),
 			Flights:    slices.Clone(x.Flights),
 			Holds:      slices.Clone(x.Holds),
+			Tickets:    slices.Clone(x.Tickets),
 			Recalled:   x.Recalled,
 			RecallCost: x.RecallCost,
 		}
@@ -185,9 +195,8 @@ func (m *Model) Adjust(_ context.Context, changes []sluice.Demand, d *sluice.Dec
 			r.Consumed = sluice.Tokens(w.consume(cost, bucket.Flight{}))
 			m.write(w)
 		case cost < 0:
-			if r.Consumed = sluice.Tokens(-w.refund(-cost, w.view.Now)); r.Consumed != 0 {
-				m.write(w)
-			}
+			w.refund(r, -cost, w.view.Now)
+			m.write(w)
 		}
 		w.fill(r)
 	}

@@ -44,18 +44,18 @@ func (m *Model) hold(q *sluice.HoldRequest, spec *bucket.Spec, now int64) sluice
 		expires := spec.Hold(&w.state, w.view, bucket.Hold{
 			ID: q.ID, Amount: amount, Expires: w.view.Now + q.TTL.Microseconds(),
 		})
-		w.look(w.view.Now)
+		w.look()
 		m.write(w)
 		g.Amount, g.Expires = sluice.Tokens(amount), time.UnixMicro(expires)
 	} else {
 		g.RetryIn = duration(spec.HoldableIn(&w.state, w.view, least))
 		g.Held = spec.Holdable() && w.view.ForHeld(least)
 	}
-	g.Remaining = sluice.Tokens(w.view.Available())
+	g.Remaining, g.Free = sluice.Tokens(w.view.Remaining()), sluice.Tokens(w.view.Free())
 	return g
 }
 
-// Return closes holds, each as if alone.
+// Return closes holds and removes tickets, each as if alone.
 func (m *Model) Return(_ context.Context, returns []sluice.HoldReturn) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *Model) close(key sluice.Key, id sluice.HoldID, spent sluice.Tokens, now
 		return
 	}
 	w := m.openAsIs(key, e.spec, now)
-	if w.spec.Return(&w.state, w.view, id, int64(spent)) {
+	if w.spec.Leave(&w.state, w.view, id) || w.spec.Return(&w.state, w.view, id, int64(spent)) {
 		m.write(w)
 	}
 }

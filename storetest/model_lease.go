@@ -17,7 +17,6 @@ type receipt struct {
 	take    sluice.Take // with its own copy of the demands
 	answer  sluice.Decision
 	at      int64 // when it was taken
-	due     int64 // when its caller may act
 	expires int64
 
 	leased bool // only what was allowed
@@ -45,9 +44,8 @@ func (r *receipt) released() bool { return r.ended && r.end == sluice.Release }
 func (m *Model) remember(t *sluice.Take, p *plan) {
 	r := &receipt{
 		take:    *t,
-		answer:  sluice.Decision{Allowed: p.allowed, Delay: duration(p.delay), ID: t.ID},
+		answer:  sluice.Decision{Allowed: p.allowed, ID: t.ID},
 		at:      p.at,
-		due:     p.at + p.delay,
 		expires: p.expires(t),
 		leased:  p.allowed && t.Lease,
 		costs:   make([]int64, len(p.results)),
@@ -64,14 +62,18 @@ func (m *Model) remember(t *sluice.Take, p *plan) {
 	}
 }
 
-// repeat gives the first take's answer again, with what is left of its delay.
+// repeat gives the first take's answer again. What nodes hold is not
+// remembered.
 func (r *receipt) repeat(t *sluice.Take, d *sluice.Decision, now int64) error {
 	if !r.same(t) {
 		return sluice.ErrRequestMismatch
 	}
 	answer := r.answer
-	answer.Delay = min(answer.Delay, duration(max(r.due-now, 0)))
 	answer.Repeated = true
+	answer.Results = slices.Clone(answer.Results)
+	for i := range answer.Results {
+		answer.Results[i].Free = answer.Results[i].Remaining
+	}
 	answer.Time = time.UnixMicro(now)
 	answer.Demands = t.Demands
 	conclude(d, answer)
@@ -80,8 +82,8 @@ func (r *receipt) repeat(t *sluice.Take, d *sluice.Decision, now int64) error {
 
 // same reports whether t asks the same as the take that r is for: the same
 // limits of the same buckets in the same order, charged and applied alike, up
-// to an amount or not, leased or not. How long to wait or to remember, and
-// what is only reported, may differ from one attempt to the next.
+// to an amount or not, leased or not. How long to remember, and what is only
+// reported, may differ from one attempt to the next.
 func (r *receipt) same(t *sluice.Take) bool {
 	return r.take.UpTo == t.UpTo && r.take.Lease == t.Lease &&
 		slices.EqualFunc(r.take.Demands, t.Demands, func(a, b sluice.Demand) bool {
@@ -103,11 +105,12 @@ func (r *receipt) same(t *sluice.Take) bool {
 //   - A cost in a limit that the lease does not have, or that cannot change,
 //     is an error, and nothing happens.
 //   - If a bucket has since become concurrency or has been, it was started
-//     anew, and nothing of the lease is in it.
+//     anew, and nothing of the lease is in it: the change of cost is booked,
+//     and nothing comes back.
 //
-// The decision names the lease's buckets with the limits they have now.
-// Consumed is how net consumption changed: committing concurrency frees the
-// place and is no refund.
+// The decision names the lease's buckets with the limits they have now, and
+// says when the lease was taken. Consumed is how net consumption changed, by
+// what was asked: committing concurrency frees the place and is no refund.
 func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,9 +136,15 @@ func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decisi
 	results := make([]sluice.Result, len(buckets))
 	for i, w := range buckets {
 		results[i].Fits = true
-		if !r.ended && r.answer.Results[i].Consumed > 0 && alike(r.take.Demands[i].Limit, w.spec.Limit) {
-			results[i].Consumed = sluice.Tokens(w.settle(r, s.Action, costs[i]-r.costs[i], expires))
-			if results[i].Consumed != 0 || w.spec.Limit.Algorithm == sluice.Concurrency {
+		if !r.ended && r.answer.Results[i].Consumed > 0 {
+			change := costs[i] - r.costs[i]
+			switch taken := r.take.Demands[i].Limit; {
+			case !alike(taken, w.spec.Limit):
+				if taken.Algorithm != sluice.Concurrency {
+					results[i].Consumed = sluice.Tokens(change)
+				}
+			default:
+				w.settle(&results[i], r, s.Action, change, expires)
 				m.write(w)
 			}
 		}
@@ -145,7 +154,7 @@ func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decisi
 	if s.Action == sluice.Commit || s.Action == sluice.Release {
 		r.ended, r.end = true, s.Action
 	}
-	conclude(d, sluice.Decision{Allowed: true, ID: s.ID, Time: time.UnixMicro(at), Demands: demands, Results: results})
+	conclude(d, sluice.Decision{Allowed: true, ID: s.ID, Time: time.UnixMicro(at), Taken: time.UnixMicro(r.at), Demands: demands, Results: results})
 	return nil
 }
 
@@ -198,27 +207,26 @@ func alike(taken, now sluice.Limit) bool {
 	return (taken.Algorithm == sluice.Concurrency) == (now.Algorithm == sluice.Concurrency)
 }
 
-// settle changes the lease's part in one bucket and answers by how much net
+// settle changes the lease's part in one bucket, and fills in by how much net
 // consumption changed.
-func (w *working) settle(r *receipt, a sluice.Action, change, expires int64) int64 {
+func (w *working) settle(res *sluice.Result, r *receipt, a sluice.Action, change, expires int64) {
 	if w.spec.Limit.Algorithm != sluice.Concurrency {
 		switch {
 		case change > 0:
-			return w.consume(change, bucket.Flight{})
+			res.Consumed = sluice.Tokens(w.consume(change, bucket.Flight{}))
 		case change < 0:
-			return -w.refund(-change, r.at)
+			w.refund(res, -change, r.at)
 		}
-		return 0
+		return
 	}
-	changed := int64(0)
 	switch a {
 	case sluice.Renew:
 		w.spec.Extend(&w.state, w.view, r.take.ID, expires)
 	case sluice.Commit:
 		w.spec.Alight(&w.state, w.view, r.take.ID)
 	case sluice.Release:
-		changed = -w.spec.Alight(&w.state, w.view, r.take.ID)
+		res.Returned = sluice.Tokens(w.spec.Alight(&w.state, w.view, r.take.ID))
+		res.Consumed = -res.Returned
 	}
-	w.look(w.view.Now)
-	return changed
+	w.look()
 }

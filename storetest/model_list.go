@@ -34,11 +34,12 @@ func (m *Model) List(_ context.Context, q sluice.Query) (sluice.Page, error) {
 		page.Buckets = append(page.Buckets, sluice.Bucket{
 			Key:       k,
 			Limit:     w.spec.Limit,
-			Remaining: sluice.Tokens(w.view.Available()),
+			Remaining: sluice.Tokens(w.view.Remaining()),
 			Held:      sluice.Tokens(w.view.Held),
 			Consumed:  sluice.Tokens(bucket.Saturate(w.state.Consumed + w.spec.Lapsed(&w.state, w.view))),
 			Reset:     duration(w.spec.ResetIn(&w.state, w.view)),
-			LastTaken: time.UnixMicro(w.spec.LastTaken(&w.state)),
+			LastTaken: w.spec.LastTaken(&w.state),
+			Tickets:   w.view.Tickets,
 		})
 	}
 	return page, nil

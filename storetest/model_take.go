@@ -17,10 +17,10 @@ import (
 //     most the charge, and in whole tokens if it is less. Where that is
 //     nothing the take is refused, and asks for what it would have been
 //     content with: one token, or the charge if that is less.
-//   - A demand fits if what is asked is available. A token bucket fits, too,
-//     if it will be available within t.Within; the longest of these waits is
-//     the decision's Delay. Taking ahead is not for shadow demands, not
-//     together with UpTo, and not past the cap on debt.
+//   - What those want who are before in line is not available: all tickets, to
+//     a take without one; those that rank before, to one with a ticket. The
+//     rank is given when the bucket first sees the ticket.
+//   - A demand fits if what is asked is available.
 //   - A demand that does not fit refuses the take, unless it is a shadow.
 //   - Refused, nothing is consumed but by demands with CountRefused: they
 //     consume their charge whether they fit or not. Every other demand that
@@ -29,6 +29,9 @@ import (
 //     does not fit consumes nothing.
 //   - CountRefused means nothing to concurrency: who is refused is not in
 //     flight.
+//   - Refused, a ticket is put into every enforcing demand's bucket that did
+//     not fit, or renewed there, and taken out of the others. Where the take
+//     can never pass, and where it has passed, it is taken out of all.
 //
 // The results are as of after the take. RetryAfter is 0 where it fits,
 // otherwise the wait for what was asked; Held is whether what was asked would
@@ -65,7 +68,6 @@ func (m *Model) Take(_ context.Context, t *sluice.Take, d *sluice.Decision) erro
 	}
 	conclude(d, sluice.Decision{
 		Allowed: p.allowed,
-		Delay:   duration(p.delay),
 		ID:      t.ID,
 		Time:    time.UnixMicro(p.at),
 		Demands: t.Demands,
@@ -83,7 +85,6 @@ type plan struct {
 	ask     []int64 // of each bucket
 	results []sluice.Result
 	allowed bool
-	delay   int64
 	at      int64 // the time of the take
 }
 
@@ -95,18 +96,17 @@ func (m *Model) plan(t *sluice.Take, specs []*bucket.Spec, now int64) plan {
 		at:      now,
 	}
 	for i, spec := range specs {
-		p.buckets[i] = m.open(t.Demands[i].Key, spec, now)
-		p.at = max(p.at, p.buckets[i].view.Now)
+		w := m.open(t.Demands[i].Key, spec, now)
+		if t.Ticket.ID != (sluice.HoldID{}) {
+			w.ticket = spec.Stand(&w.state, &w.view, t.Ticket.ID, t.Ticket.Rank.Microseconds())
+		}
+		p.buckets[i] = w
+		p.at = max(p.at, w.view.Now)
 	}
 	p.ask = asks(t, p.buckets)
 	for i, w := range p.buckets {
 		shadow := t.Demands[i].Shadow
 		fits := p.ask[i] <= w.view.Available()
-		if !fits && !shadow && !t.UpTo {
-			if wait, ok := w.ahead(p.ask[i], t.Within); ok {
-				fits, p.delay = true, max(p.delay, wait)
-			}
-		}
 		p.results[i].Fits, p.results[i].Held = fits, !fits && w.view.ForHeld(p.ask[i])
 		p.allowed = p.allowed && (fits || shadow)
 	}
@@ -142,17 +142,6 @@ func asks(t *sluice.Take, buckets []*working) []int64 {
 	return ask
 }
 
-// ahead is how long cost has to wait if it is taken before it is there, and
-// whether it can be.
-func (w *working) ahead(cost int64, within time.Duration) (int64, bool) {
-	if within <= 0 || w.spec.Limit.Algorithm != sluice.TokenBucket {
-		return 0, false
-	}
-	wait := w.spec.RetryIn(&w.state, w.view, cost)
-	const debt = int64(sluice.MaxTokens)
-	return wait, wait <= within.Microseconds() && w.view.Used+cost <= w.spec.Capacity+debt
-}
-
 // carryOut consumes what the plan says and writes it.
 func (m *Model) carryOut(t *sluice.Take, p *plan) {
 	for i, w := range p.buckets {
@@ -175,8 +164,30 @@ func (m *Model) carryOut(t *sluice.Take, p *plan) {
 			m.write(w)
 		}
 	}
+	if t.Ticket.ID != (sluice.HoldID{}) {
+		m.line(t, p)
+	}
 }
 
-// expires is when the take's lease ends and its id is forgotten. Its life
-// starts when the caller may act.
-func (p *plan) expires(t *sluice.Take) int64 { return p.at + p.delay + t.Keep.Microseconds() }
+// line puts the take's ticket where it has to wait, and out of where it has
+// not.
+func (m *Model) line(t *sluice.Take, p *plan) {
+	waits := !p.allowed
+	for i, w := range p.buckets {
+		waits = waits && (t.Demands[i].Shadow || p.ask[i] <= w.spec.Capacity)
+	}
+	for i, w := range p.buckets {
+		if !waits || p.results[i].Fits || t.Demands[i].Shadow {
+			if w.spec.Leave(&w.state, w.view, t.Ticket.ID) {
+				m.write(w)
+			}
+			continue
+		}
+		w.ticket.Cost, w.ticket.Expires = p.ask[i], w.view.Now+sluice.TicketLife.Microseconds()
+		w.spec.Queue(&w.state, w.view, w.ticket)
+		m.write(w)
+	}
+}
+
+// expires is when the take's lease ends and its id is forgotten.
+func (p *plan) expires(t *sluice.Take) int64 { return p.at + t.Keep.Microseconds() }

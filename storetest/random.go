@@ -19,6 +19,7 @@ type profile struct {
 	change int      // how many in a hundred operations use another limit
 	verbs  []verb   // each as often as it is named
 	back   bool     // the clock is sometimes put back
+	waits  bool     // some takes have tickets
 }
 
 // verb makes an operation.
@@ -50,7 +51,8 @@ func (o Options) randomChecks() []Check {
 		{name: "leases", share: 15, needs: sluice.CanLease, limits: join(tokens, fixed, flights, flights), change: 3, verbs: leasing},
 		{name: "holds", share: 15, needs: sluice.CanHold, limits: join(tokens, fixed), change: 3, verbs: holding},
 		{name: "the clock goes back", share: 10, limits: join(tokens, fixed), verbs: asking, back: true},
-		{name: "everything", share: 15, needs: sluice.CanWindow | sluice.CanLease | sluice.CanHold, limits: join(tokens, fixed, sliding, flights), change: 8, verbs: join(leasing, holding)},
+		{name: "waiting", share: 10, limits: join(tokens, tokens, fixed), change: 3, waits: true, verbs: join(asking, []verb{leaveSome})},
+		{name: "everything", share: 15, waits: true, needs: sluice.CanWindow | sluice.CanLease | sluice.CanHold, limits: join(tokens, fixed, sliding, flights), change: 8, verbs: join(leasing, holding, []verb{leaveSome})},
 	}
 	all := make([]Check, len(profiles))
 	for i, p := range profiles {
@@ -195,7 +197,7 @@ func (p *player) interestingWait() time.Duration {
 		return time.Microsecond
 	}
 	r := &d.Results[p.IntN(len(d.Results))]
-	wait := []time.Duration{r.RetryAfter, r.ResetAfter, d.Delay}[p.IntN(3)]
+	wait := []time.Duration{r.RetryAfter, r.ResetAfter, r.LatestAfter}[p.IntN(3)]
 	if wait > 10*time.Second && !p.chance(15) || wait > 60*24*time.Hour {
 		wait = 0
 	}

@@ -85,8 +85,10 @@ func (p *player) someTake(n int) sluice.Take {
 		for i := range t.Demands {
 			t.Demands[i].Cost = t.Demands[0].Cost
 		}
-	case 1:
-		t.Within = p.upTo(pick(p.Rand, []time.Duration{5 * time.Second, time.Hour}))
+	case 1, 2:
+		if p.profile.waits {
+			t.Ticket = sluice.Ticket{ID: holdID(1e6 + uint64(p.IntN(6))), Rank: p.upTo(30*time.Second) - 10*time.Second}
+		}
 	}
 	return t
 }
@@ -152,7 +154,6 @@ func onceSome(p *player) move {
 	if len(p.takes) > 0 && p.chance(50) {
 		t := p.earlier()
 		t.Demands = slices.Clone(t.Demands)
-		t.Within = p.upTo(5*time.Second) * time.Duration(p.IntN(2))
 		switch p.IntN(8) {
 		case 0:
 			t.Demands[0].Cost += sluice.Token
@@ -286,6 +287,14 @@ func holdSome(p *player) move {
 	return m
 }
 
+// leaveSome gives up waiting.
+func leaveSome(p *player) move {
+	k := pick(p.Rand, p.keys)
+	left := []sluice.HoldReturn{{Key: k, Limit: p.limit(k), ID: holdID(1e6 + uint64(p.IntN(6)))}}
+	return move{text: fmt.Sprintf("leave %s ticket %d", keyName(k), left[0].ID.Seq), keys: []sluice.Key{k},
+		do: func(_ *sluice.Limiter, s sluice.Store) outcome { return outcome{err: s.Return(p.tb.Context(), left)} }}
+}
+
 // someHold is one that may be open, closed or expired.
 func (p *player) someHold() *sluice.HoldReturn {
 	if len(p.holds) == 0 {
@@ -329,8 +338,8 @@ func describe(t *sluice.Take) string {
 	if t.ID != "" {
 		fmt.Fprintf(&b, " id %s keep %s", tail(t.ID), t.Keep)
 	}
-	if t.Within != 0 {
-		fmt.Fprintf(&b, " within %s", t.Within)
+	if t.Ticket.ID.Seq != 0 {
+		fmt.Fprintf(&b, " ticket %d rank %s", t.Ticket.ID.Seq, t.Ticket.Rank)
 	}
 	return b.String() + describeDemands(t.Demands)
 }

@@ -97,7 +97,10 @@ func peek(needs ...need) op { return decide(sluice.Take{Peek: true}, needs) }
 
 func upTo(needs ...need) op { return decide(sluice.Take{UpTo: true}, needs) }
 
-func within(d time.Duration, needs ...need) op { return decide(sluice.Take{Within: d}, needs) }
+// wait takes with a ticket of that number, which ranks so long after now.
+func wait(seq uint64, rank time.Duration, needs ...need) op {
+	return decide(sluice.Take{Ticket: sluice.Ticket{ID: holdID(seq), Rank: rank}}, needs)
+}
 
 // once takes with a request id.
 func once(id string, keep time.Duration, needs ...need) op {

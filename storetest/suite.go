@@ -86,6 +86,7 @@ func (o Options) Checks() []Check {
 		takeSteps(),
 		changeSteps(),
 		leaseSteps(),
+		waitSteps(),
 		holdSteps(),
 		contractChecks(),
 		trapChecks(),

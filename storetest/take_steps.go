@@ -42,7 +42,7 @@ func takeSteps() []Check {
 		}},
 		{name: "count refused means nothing to concurrency", needs: sluice.CanLease, steps: []step{
 			{0, lease("x", time.Minute, on("c", "1 concurrent", 1)), "yes: took 1, 0 left, full in 1m0s"},
-			{0, lease("y", time.Minute, on("c", "1 concurrent", 1).counting()), "no: 0 left, retry in 1m0s, full in 1m0s"},
+			{0, lease("y", time.Minute, on("c", "1 concurrent", 1).counting()), "no: 0 left, retry in 1s, in 1m0s at the latest, full in 1m0s"},
 			{0, release("x"), "yes: took -1, 1 left"},
 		}},
 		{name: "up to", steps: []step{
@@ -65,23 +65,6 @@ func takeSteps() []Check {
 			{0, adjust(on("a", tenPer, 30)), "yes: took 30, -20 left, full in 4s"},
 			{0, upTo(on("a", tenPer, 5)), "no: -20 left, retry in 2.1s, full in 4s"},
 		}},
-		{name: "within: taking ahead", steps: []step{
-			{0, within(time.Second, on("a", tenPer, 20)), "yes: took 20, 0 left, full in 2s"},
-			{0, within(time.Second, on("a", tenPer, 5)), "yes in 500ms: took 5, -5 left, full in 2.5s"},
-			{0, within(time.Second, on("a", tenPer, 5.001)), "no: -5 left, retry in 1.0001s, full in 2.5s"},
-			{0, within(time.Second, on("a", tenPer, 5)), "yes in 1s: took 5, -10 left, full in 3s"},
-			{0, within(time.Hour, on("a", tenPer, 21)), "no: -10 left, never, full in 3s"},
-			{0, within(time.Hour, on("f", "1/minute fixed", 1)), "yes: took 1, 0 left, full in 29.5995s"},
-			{0, within(time.Hour, on("f", "1/minute fixed", 1)), "no: 0 left, retry in 29.5995s, full in 29.5995s"},
-			{0, within(time.Hour, on("a", tenPer, 1), on("f", "1/minute fixed", 1)),
-				"no: -10 left, full in 3s | 0 left, retry in 29.5995s, full in 29.5995s"},
-			{0, within(time.Hour, on("a", tenPer, 1).shadowed()), "yes: -10 left, retry in 1.1s, full in 3s"},
-			{0, decide(sluice.Take{UpTo: true, Within: time.Hour}, []need{on("a", tenPer, 1)}), "no: -10 left, retry in 1.1s, full in 3s"},
-			{0, decide(sluice.Take{Peek: true, Within: time.Hour}, []need{on("a", tenPer, 1)}), "yes in 1.1s: -10 left, full in 3s"},
-			{0, take(on("b", "1/s", 1)), "yes: took 1, 0 left, full in 1s"},
-			{0, within(2*time.Second, on("a", tenPer, 1), on("b", "1/s", 1), on("c", tenPer, 1)),
-				"yes in 1.1s: took 1, -11 left, full in 3.1s | took 1, -1 left, full in 2s | took 1, 19 left, full in 100ms"},
-		}},
 		{name: "peek", steps: []step{
 			{0, peek(on("a", tenPer, 5)), "yes: 20 left"},
 			{0, peek(on("a", tenPer, 21)), "no: 20 left, never"},
@@ -96,7 +79,6 @@ func takeSteps() []Check {
 		{name: "request id", needs: sluice.CanLease, steps: []step{
 			{0, once("r", 10*time.Second, on("a", tenPer, 5)), "yes: took 5, 15 left, full in 500ms"},
 			{100 * ms, once("r", 10*time.Second, on("a", tenPer, 5)), "again yes: took 5, 15 left, full in 500ms"},
-			{0, decide(sluice.Take{ID: "r", Within: time.Hour}, []need{on("a", tenPer, 5)}), "again yes: took 5, 15 left, full in 500ms"},
 			{0, once("r", 10*time.Second, on("a", tenPer, 4)), "error: request id was used for a different take"},
 			{0, once("r", 10*time.Second, on("b", tenPer, 5)), "error: request id was used for a different take"},
 			{0, once("r", 10*time.Second, on("a", "10/s burst 21", 5)), "error: request id was used for a different take"},
@@ -122,15 +104,6 @@ func takeSteps() []Check {
 				"again no: 0 left, retry in 500ms, full in 2s | took 2, -1 left, never, full in 2m0s"},
 			{0, once("s", time.Minute, on("c", "1/minute", 2).shadowed()), "yes: 1 left, never"},
 			{0, once("s", time.Minute, on("c", "1/minute", 2).shadowed()), "again yes: 1 left, never"},
-		}},
-		{name: "request id: what is left of a delay", needs: sluice.CanLease, steps: []step{
-			{0, take(on("a", tenPer, 20)), "yes: took 20, 0 left, full in 2s"},
-			{0, decide(sluice.Take{ID: "w", Keep: time.Second, Within: time.Minute}, []need{on("a", tenPer, 5)}),
-				"yes in 500ms: took 5, -5 left, full in 2.5s"},
-			{200 * ms, once("w", time.Second, on("a", tenPer, 5)), "again yes in 300ms: took 5, -5 left, full in 2.5s"},
-			{400 * ms, once("w", time.Second, on("a", tenPer, 5)), "again yes: took 5, -5 left, full in 2.5s"},
-			{900*ms - 1*µs, once("w", time.Second, on("a", tenPer, 5)), "again yes: took 5, -5 left, full in 2.5s"},
-			{1 * µs, once("w", time.Second, on("a", tenPer, 5)), "yes: took 5, 5 left, full in 1.5s"},
 		}},
 	})
 }

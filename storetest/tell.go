@@ -14,7 +14,8 @@ import (
 //	yes: took 5, 15 left, full in 500ms
 //	no: 0 left, retry in 1s, full in 20s
 //	no: took 1, 9 left, full in 1s | 0 left, never, full in 2s
-//	yes in 2s: took 1, -2 left, full in 3s
+//	yes: took -5 of which 2 back, 20 left
+//	no: 20 left, 12 free, retry in 1s, for what is held, full in 2s
 //	again yes: took 5, 15 left, full in 500ms
 //
 // There is one part for each demand. What is 0 and goes without saying is
@@ -32,19 +33,25 @@ func tell(d *sluice.Decision, err error) string {
 	} else {
 		b.WriteString("no")
 	}
-	if d.Delay != 0 {
-		fmt.Fprintf(&b, " in %s", d.Delay)
-	}
 	for i := range d.Results {
 		r := &d.Results[i]
 		b.WriteString([]string{":", " |"}[min(i, 1)])
 		if r.Consumed != 0 {
-			fmt.Fprintf(&b, " took %s,", r.Consumed)
+			fmt.Fprintf(&b, " took %s", r.Consumed)
+			if r.Consumed < 0 && r.Returned != -r.Consumed {
+				fmt.Fprintf(&b, " of which %s back", r.Returned)
+			}
+			b.WriteByte(',')
 		}
 		fmt.Fprintf(&b, " %s left", r.Remaining)
+		if r.Free != r.Remaining {
+			fmt.Fprintf(&b, ", %s free", r.Free)
+		}
 		switch {
 		case r.RetryAfter == sluice.Never:
 			b.WriteString(", never")
+		case r.RetryAfter != r.LatestAfter:
+			fmt.Fprintf(&b, ", retry in %s, in %s at the latest", r.RetryAfter, r.LatestAfter)
 		case r.RetryAfter != 0:
 			fmt.Fprintf(&b, ", retry in %s", r.RetryAfter)
 		case !r.Fits:
@@ -74,13 +81,13 @@ func tellError(err error) string {
 
 // tellGrant writes what a hold got:
 //
-//	held 10 for 5s, 10 left
-//	nothing, 3 left, retry in 200ms, recalled
+//	held 10 for 5s, 20 left, 10 free
+//	nothing, 3 left, 3 free, retry in 200ms, recalled
 func tellGrant(g *sluice.Grant) string {
 	if g.Amount != 0 {
-		return fmt.Sprintf("held %s for %s, %s left", g.Amount, g.Expires.Sub(g.Now), g.Remaining)
+		return fmt.Sprintf("held %s for %s, %s left, %s free", g.Amount, g.Expires.Sub(g.Now), g.Remaining, g.Free)
 	}
-	s := fmt.Sprintf("nothing, %s left", g.Remaining)
+	s := fmt.Sprintf("nothing, %s left, %s free", g.Remaining, g.Free)
 	if g.RetryIn == sluice.Never {
 		s += ", never"
 	} else {
@@ -105,6 +112,9 @@ func tellPage(p *sluice.Page) string {
 		line := fmt.Sprintf("%s %s: %s left", b.Key.Limit, b.Limit, b.Remaining)
 		if b.Held != 0 {
 			line += fmt.Sprintf(", %s held", b.Held)
+		}
+		if b.Tickets != 0 {
+			line += fmt.Sprintf(", %d in line", b.Tickets)
 		}
 		lines = append(lines, fmt.Sprintf("%s, %s consumed, full in %s", line, b.Consumed, b.Reset))
 	}
