@@ -137,13 +137,7 @@ func (c *Call) ietf(h http.Header) {
 		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, q.name...)
-		b = append(b, ";r="...)
-		b = strconv.AppendInt(b, r.Remaining.Whole(), 10)
-		if t, ok := renewal(r); ok {
-			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, t, 10)
-		}
+		b = appendLeft(append(b, q.name...), r)
 	}
 	if len(b) == 0 {
 		return // nobody knows what is left of any limit
@@ -197,6 +191,34 @@ func (c *Call) describe() {
 		b = appendQuota(b, &d.Limit)
 	}
 	c.policies = string(b)
+}
+
+// AppendItems writes what RateLimit and then what RateLimit-Policy says about one
+// limit, and returns where the second begins. RateLimit is empty if it is not
+// known what is left.
+func AppendItems(b []byte, name string, l *sluice.Limit, r *sluice.Result) (items []byte, policy int) {
+	start := len(b)
+	b = appendName(b, name)
+	end := len(b)
+	if !r.Unknown {
+		b = appendLeft(b, r)
+		policy = len(b)
+		b = append(b, b[start:end]...)
+	} else {
+		policy = start
+	}
+	return appendQuota(b, l), policy
+}
+
+// appendLeft writes what is left of a limit, and when there is more.
+func appendLeft(b []byte, r *sluice.Result) []byte {
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, r.Remaining.Whole(), 10)
+	if t, ok := renewal(r); ok {
+		b = append(b, ";t="...)
+		b = strconv.AppendInt(b, t, 10)
+	}
+	return b
 }
 
 // appendQuota writes a limit's quota and window. The quota of a token bucket
