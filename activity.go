@@ -77,6 +77,9 @@ func (a *Activity) Decided(t *Take, d *Decision, err error, _ time.Duration) {
 // Consumed does nothing: net consumption is in the bucket.
 func (a *Activity) Consumed(Key, Limit, Consumption) {}
 
+// Waited does nothing: waiting is not asking.
+func (a *Activity) Waited(*Take, time.Duration, bool) {}
+
 func (a *Activity) count(k *Key, now time.Time, allowed, limited, failed int32) {
 	sh := a.shard(k)
 	sh.mu.Lock()

@@ -78,7 +78,7 @@ func (l *Limiter) Settle(ctx context.Context, s Settlement) (Decision, error) {
 	}
 	err := l.store.Settle(ctx, &s, &d)
 	l.consumed(&d, err, false)
-	l.lines.wake(&d)
+	l.lines.wakeAll(&d)
 	return d, err
 }
 

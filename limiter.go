@@ -3,8 +3,10 @@ package sluice
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +16,8 @@ import (
 type Limiter struct {
 	store    Store
 	observer Observer
+	node     uint64 // of its tickets
+	tickets  atomic.Uint64
 	lines    lines
 	watching sync.Once
 }
@@ -24,9 +28,15 @@ type Option func(*Limiter)
 // WithObserver tells o of everything the limiter decides.
 func WithObserver(o Observer) Option { return func(l *Limiter) { l.observer = o } }
 
-// New is a limiter on a store. Closing the store stays the caller's business.
+// WithNode sets the number that tells this limiter's tickets from those of
+// others, for tests that must be repeatable. It must not be 0. By default it is
+// drawn at random.
+func WithNode(node uint64) Option { return func(l *Limiter) { l.node = node } }
+
+// New returns a limiter on a store. Closing the store stays the caller's
+// business.
 func New(store Store, options ...Option) *Limiter {
-	l := &Limiter{store: store}
+	l := &Limiter{store: store, node: rand.Uint64() | 1}
 	for _, o := range options {
 		o(l)
 	}
@@ -68,11 +78,16 @@ func (l *Limiter) Decide(ctx context.Context, t *Take, d *Decision) error {
 	}
 	start := time.Now()
 	err := l.store.Take(ctx, t, d)
-	if !t.Peek {
-		l.observer.Decided(t, d, err, time.Since(start))
+	l.decided(t, d, err, time.Since(start))
+	return err
+}
+
+// decided tells the observer of a decision.
+func (l *Limiter) decided(t *Take, d *Decision, err error, took time.Duration) {
+	if l.observer != nil && !t.Peek {
+		l.observer.Decided(t, d, err, took)
 		l.consumed(d, err, true)
 	}
-	return err
 }
 
 // Adjust consumes each demand's cost unconditionally, or refunds it where it
@@ -102,11 +117,12 @@ func (l *Limiter) Adjust(ctx context.Context, changes ...Demand) (Decision, erro
 	}
 	err := l.store.Adjust(ctx, changes, &d)
 	l.consumed(&d, err, false)
-	l.lines.wake(&d)
+	l.lines.wakeAll(&d)
 	return d, err
 }
 
-// Reset makes buckets as new. What nodes have leased in advance stays leased.
+// Reset makes buckets as new. What nodes hold ahead of need stays held, and
+// who waits goes on waiting.
 func (l *Limiter) Reset(ctx context.Context, keys ...Key) error {
 	if len(keys) > MaxDemands {
 		return fieldError("reset.keys", len(keys), fmt.Sprintf("must be at most %d", MaxDemands))
@@ -119,7 +135,9 @@ func (l *Limiter) Reset(ctx context.Context, keys ...Key) error {
 	if err := l.store.Reset(ctx, keys); err != nil {
 		return err
 	}
-	l.lines.wakeKeys(keys)
+	for _, k := range keys {
+		l.lines.wake(k)
+	}
 	return nil
 }
 

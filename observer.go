@@ -13,6 +13,10 @@ type Observer interface {
 	// Consumed is told of every change of net consumption: by takes,
 	// adjustments and leases.
 	Consumed(k Key, l Limit, c Consumption)
+
+	// Waited is told of every caller that had to wait in line, once it is
+	// served or has given up.
+	Waited(t *Take, waited time.Duration, served bool)
 }
 
 // Consumption is one change of net consumption.

@@ -149,9 +149,11 @@ type HoldID struct{ Node, Seq uint64 }
 // passes or can never pass. [Store.Return] removes a ticket, too.
 //
 // What a ticket wants counts as used for all who come after it: for takes
-// without a ticket and for tickets of a higher rank. So the lowest rank is
-// served first, and nothing is consumed before its caller acts. While a bucket
-// has tickets, no tokens of it are held ahead.
+// without a ticket and for other nodes' tickets of a higher rank. So the lowest
+// rank is served first, and nothing is consumed before its caller acts. A node
+// has one ticket in a bucket, the last it has put there: who of its own callers
+// is first it decides itself. While a bucket has tickets, no tokens of it are
+// held ahead.
 type Ticket struct {
 	ID HoldID // the zero HoldID is no ticket
 

@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// TestPriorities: interactive callers overtake, batch callers let pass; the
-// one that is being served keeps its place.
+// TestPriorities: interactive callers overtake, batch callers let pass.
 func TestPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t)
@@ -28,7 +27,7 @@ func TestPriorities(t *testing.T) {
 		for _, s := range c.all() {
 			got += s.who + " "
 		}
-		if want := "-1 1 1 0 0 -1 -1 "; got != want {
+		if want := "1 1 0 0 -1 -1 -1 "; got != want {
 			t.Errorf("served %s, want %s", got, want)
 		}
 	})
@@ -45,7 +44,6 @@ func TestPatience(t *testing.T) {
 			one := demand("api", "1/m burst 1", 1)
 			mustTake(t, l, one)
 			c := newCrowd(t)
-			c.arrive(l, "first", takeOf(one))
 			take := takeOf(one)
 			take.Priority = p
 			c.arrive(l, "patient", take)
@@ -55,7 +53,7 @@ func TestPatience(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			c.arrive(l, "later", take)
 			served := c.all()
-			if served[1].who != "within" || served[2].who != "patient" || served[3].who != "later" {
+			if served[0].who != "within" || served[1].who != "patient" || served[2].who != "later" {
 				t.Errorf("priority %d: %v", p, served)
 			}
 		})
@@ -112,6 +110,7 @@ func TestTwoLimitersShare(t *testing.T) {
 			for range 40 {
 				for i, l := range limiters {
 					c.arrive(l, fmt.Sprint(i), takeOf(demand("api", limit, 1)))
+					time.Sleep(time.Microsecond)
 				}
 			}
 			served := c.all()
@@ -129,4 +128,55 @@ func TestTwoLimitersShare(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPrioritiesAcrossLimiters: an interactive caller is served before the
+// batch callers of other processes, and they are served after it.
+func TestPrioritiesAcrossLimiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := openStore(t)
+		one := demand("api", "1/s burst 1", 1)
+		mustTake(t, sluice.New(store), one)
+		c := newCrowd(t)
+		for i := range 4 {
+			take := takeOf(one)
+			take.Priority = sluice.Batch
+			l := sluice.New(store)
+			for range 3 {
+				time.Sleep(time.Millisecond)
+				c.arrive(l, fmt.Sprint("batch ", i), take)
+			}
+		}
+		l := sluice.New(store)
+		for range 3 {
+			time.Sleep(time.Millisecond)
+			take := takeOf(one)
+			take.Priority = sluice.Interactive
+			c.arrive(l, "interactive", take)
+		}
+		for i, s := range c.all() {
+			if (i < 3) != (s.who == "interactive") || s.at != time.Duration(i+1)*time.Second {
+				t.Errorf("the %dth was %+v", i+1, s)
+			}
+		}
+	})
+}
+
+// TestOwnLimitDoesNotBlockOthers: who waits for a limit of its own keeps nobody
+// from one that all share.
+func TestOwnLimitDoesNotBlockOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t)
+		own, shared := demand("own", "1/minute burst 1", 1), demand("shared", "10/s burst 1", 1)
+		mustTake(t, l, own, shared)
+		c := newCrowd(t)
+		c.arrive(l, "own", takeOf(own, shared))
+		for range 20 {
+			c.arrive(l, "shared", takeOf(shared))
+		}
+		served := c.all()
+		if last := served[19]; last != (service{"shared", 2 * time.Second}) || served[20] != (service{"own", time.Minute}) {
+			t.Errorf("%v", served)
+		}
+	})
 }

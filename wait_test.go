@@ -79,7 +79,7 @@ func TestFiftyCallers(t *testing.T) {
 	})
 }
 
-// TestFiftyCallersOfWindows: the same crowd where nothing can be taken ahead.
+// TestFiftyCallersOfWindows: the same crowd where all room comes at once.
 func TestFiftyCallersOfWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t)
@@ -119,9 +119,10 @@ func TestLargeCostIsNotStarved(t *testing.T) {
 	})
 }
 
-// TestWaitRefusesEarly: who cannot be served in time, or ever, is told at
-// once, and nothing is consumed.
-func TestWaitRefusesEarly(t *testing.T) {
+// TestWaitEndsWithItsDeadline: room may be made at any moment, so a caller waits
+// for it until its deadline, and is then told what it waited for; nothing is
+// consumed. Only who can never pass is told at once.
+func TestWaitEndsWithItsDeadline(t *testing.T) {
 	for _, limit := range []string{"1/s burst 5", "5/minute fixed", "5/minute sliding"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := open(t)
@@ -129,43 +130,64 @@ func TestWaitRefusesEarly(t *testing.T) {
 			all, more := demand("api", limit, 5), demand("api", limit, 6)
 			mustTake(t, l, all)
 
+			var refused *sluice.RefusedError
+			if _, err := l.Wait(t.Context(), takeOf(more)); !errors.As(err, &refused) || refused.RetryAfter != sluice.Never {
+				t.Errorf("%s: %v", limit, err)
+			}
+			if since(start) != 0 {
+				t.Errorf("%s: never after %s", limit, since(start))
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
-			var refused *sluice.RefusedError
 			d, err := l.Wait(ctx, takeOf(all))
-			if !errors.As(err, &refused) || d.Allowed || !strings.HasPrefix(err.Error(), "waiting would pass the deadline: refused by ann/api/api") {
+			if !errors.As(err, &refused) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed ||
+				!strings.HasPrefix(err.Error(), "gave up waiting: context deadline exceeded: refused by ann/api/api") {
 				t.Errorf("%s: %v", limit, err)
 			}
-			if _, err = l.Wait(t.Context(), takeOf(more)); !errors.As(err, &refused) || refused.RetryAfter != sluice.Never {
-				t.Errorf("%s: %v", limit, err)
+			if since(start) != 4*time.Second {
+				t.Errorf("%s: gave up after %s", limit, since(start))
 			}
-			if since(start) != 0 || remaining(t, l, all) != 0 {
-				t.Errorf("%s: after %s %s are left", limit, since(start), remaining(t, l, all))
+			if page, err := l.List(t.Context(), sluice.Query{}); err != nil || page.Buckets[0].Tickets != 0 || page.Buckets[0].Consumed != 5*sluice.Token {
+				t.Errorf("%s: it left %+v, %v", limit, page.Buckets, err)
 			}
 		})
 	}
 }
 
-// TestWaitRefusesEarlyInLine: the deadline is looked at again by whoever comes
-// to be first.
-func TestWaitRefusesEarlyInLine(t *testing.T) {
+// TestWaitingForARefund: a day's quota that is used up may be refunded, and a
+// place in flight freed, long before it would come back by itself.
+func TestWaitingForARefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t)
-		one := demand("api", "1/s burst 1", 1)
-		mustTake(t, l, one)
-		c := newCrowd(t)
-		c.arrive(l, "first", takeOf(one))
-
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
-		_, err := l.Wait(ctx, takeOf(one))
-		var refused *sluice.RefusedError
-		if !errors.As(err, &refused) || since(c.start) != time.Second {
-			t.Errorf("after %s: %v", since(c.start), err)
+		day := demand("api", "1/day UTC", 1)
+		mustTake(t, l, day)
+		lease, _, err := l.Acquire(t.Context(), sluice.Take{Demands: []sluice.Demand{demand("parallel", "1 concurrent", 1)}, Keep: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
 		}
-		c.all()
-		if d, err := l.Take(t.Context(), one); err != nil || d.Allowed || d.RetryAfter != time.Second {
-			t.Errorf("%+v, %v", d, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		start, done := time.Now(), make(chan error, 2)
+		go func() {
+			_, err := l.Wait(ctx, takeOf(day))
+			done <- err
+		}()
+		go func() {
+			_, _, err := l.WaitAcquire(ctx, takeOf(demand("parallel", "1 concurrent", 1)))
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		day.Cost = -sluice.Token
+		if _, err := l.Adjust(t.Context(), day); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := <-done; err != nil || since(start) != time.Second {
+				t.Errorf("after %s: %v", since(start), err)
+			}
 		}
 	})
 }
@@ -226,9 +248,9 @@ func TestRoomWakesTheFirstInLine(t *testing.T) {
 	}
 }
 
-// TestWindowsAreNotTakenAhead: a take that waits for a token bucket counts in
-// a window when it acts, not when it began to wait.
-func TestWindowsAreNotTakenAhead(t *testing.T) {
+// TestNothingIsTakenAhead: a take that waits for a token bucket counts in a
+// window when it acts, not when it began to wait.
+func TestNothingIsTakenAhead(t *testing.T) {
 	for _, limit := range []string{"1/s sliding", "1/s fixed"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := open(t)

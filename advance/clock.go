@@ -9,6 +9,9 @@ import (
 // trusted: when the wall clock has run ahead of it, as after the machine was
 // suspended, or when the store's clock has.
 type clock struct {
+	fixed func() (wall time.Time, mono time.Duration) // for tests
+	first time.Duration                               // what its mono was at the start
+
 	origin time.Time
 	wall   int64        // the wall clock at origin
 	skew   atomic.Int64 // wall clock less monotonic, at its lowest
@@ -25,16 +28,30 @@ type clock struct {
 // hold is greater.
 const outrun = 500 * time.Millisecond
 
-func (c *clock) start() {
-	c.origin = time.Now()
+func (c *clock) start(fixed func() (wall time.Time, mono time.Duration)) {
+	if c.fixed = fixed; fixed != nil {
+		c.origin, c.first = fixed()
+	} else {
+		c.origin = time.Now()
+	}
 	c.wall = c.origin.UnixNano()
+}
+
+// read is what the two clocks say: nanoseconds since the epoch, and since the
+// start.
+func (c *clock) read() (wall int64, mono time.Duration) {
+	if c.fixed != nil {
+		t, mono := c.fixed()
+		return t.UnixNano(), mono - c.first
+	}
+	t := time.Now()
+	return t.UnixNano(), t.Sub(c.origin)
 }
 
 // now is the time since the start, and the epoch it is in.
 func (c *clock) now() (time.Duration, uint64) {
-	t := time.Now()
-	mono := t.Sub(c.origin)
-	skew := t.UnixNano() - c.wall - int64(mono)
+	wall, mono := c.read()
+	skew := wall - c.wall - int64(mono)
 	if low := c.skew.Load(); skew != low {
 		if skew-low > int64(outrun) {
 			c.skew.Store(skew)

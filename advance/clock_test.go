@@ -7,7 +7,7 @@ import (
 
 func TestClockDistrustsAStoreThatRunsAhead(t *testing.T) {
 	var c clock
-	c.start()
+	c.start(nil)
 	at := time.Unix(1_700_000_000, 0)
 	heard := func(store, sent, received time.Duration) uint64 {
 		c.heard(at.Add(store), sent, received)
@@ -35,7 +35,7 @@ func TestClockDistrustsAStoreThatRunsAhead(t *testing.T) {
 
 func TestClockDistrustsASuspension(t *testing.T) {
 	var c clock
-	c.start()
+	c.start(nil)
 	_, before := c.now()
 	// After a suspension the wall clock has gone on and the monotonic clock
 	// has not, as if the wall clock had said less at the start.
@@ -47,5 +47,30 @@ func TestClockDistrustsASuspension(t *testing.T) {
 	_, before = c.now()
 	if _, after := c.now(); after != before {
 		t.Error("a wall clock that was set back made holds void")
+	}
+}
+
+func TestClockCanBeReplaced(t *testing.T) {
+	at, mono := time.Unix(1_700_000_000, 0), time.Hour
+	var c clock
+	c.start(func() (time.Time, time.Duration) { return at, mono })
+	for _, step := range []struct {
+		wall, mono time.Duration // on
+		now        time.Duration
+		epoch      uint64
+		why        string
+	}{
+		{0, 0, 0, 0, "at the start"},
+		{time.Second, time.Second, time.Second, 0, "in step"},
+		{time.Minute, time.Second, 2 * time.Second, 1, "the wall clock ran ahead"},
+		{-time.Hour, time.Second, 3 * time.Second, 1, "and was set back"},
+	} {
+		at, mono = at.Add(step.wall), mono+step.mono
+		if now, epoch := c.now(); now != step.now || epoch != step.epoch {
+			t.Errorf("%s: %s in epoch %d, want %s in %d", step.why, now, epoch, step.now, step.epoch)
+		}
+	}
+	if got, want := c.storeTime(time.Second), time.Unix(1_700_000_001, 0); !got.Equal(want) {
+		t.Errorf("the store's time is guessed as %s, want %s", got, want)
 	}
 }

@@ -1,8 +1,10 @@
 package advance
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -41,6 +43,9 @@ func (h *hold) retire(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
 // giveBack returns holds. Nothing is sent twice: after an error they count as
 // spent once they expire.
 func (s *Store) giveBack(ctx context.Context, returns []sluice.HoldReturn) error {
+	if s.table.ordered {
+		slices.SortFunc(returns, func(a, b sluice.HoldReturn) int { return cmp.Compare(a.ID.Seq, b.ID.Seq) })
+	}
 	var errs []error
 	for len(returns) > 0 {
 		n := min(len(returns), askBatch)

@@ -21,6 +21,15 @@ type Config struct {
 
 	// Log gets the few lines a store writes. Nil means slog.Default.
 	Log *slog.Logger
+
+	// Clock replaces the wall clock and the monotonic one, for tests. The
+	// latter counts from any moment.
+	Clock func() (wall time.Time, mono time.Duration)
+
+	// Node replaces the number drawn at random under which the node holds
+	// tokens, for tests. It also makes the node treat its buckets in the same
+	// order each time.
+	Node uint64
 }
 
 const (
@@ -84,10 +93,14 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	s := &Store{inner: inner, config: config, node: rand.Uint64() | 1, table: newTable(config.MaxBuckets)}
+	s := &Store{inner: inner, config: config, node: config.Node, table: newTable(config.MaxBuckets)}
+	if s.node == 0 {
+		s.node = rand.Uint64() | 1
+	}
+	s.table.ordered = config.Node != 0
 	s.asks = make(chan *flight, 1024)
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.clock.start()
+	s.clock.start(config.Clock)
 	for range askers {
 		s.stopped.Go(s.ask)
 	}

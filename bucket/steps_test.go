@@ -68,7 +68,7 @@ func TestFixedWindowSteps(t *testing.T) {
 		{59 * time.Second, 1, false, 0, time.Second},
 		{59 * time.Second, 11, false, 0, never},
 		{60*time.Second - time.Microsecond, 1, false, 0, time.Microsecond},
-		{60 * time.Second, 10, true, 0, 0},           // twice the limit in a moment: what fixed windows mean
+		{60 * time.Second, 10, true, 0, 0},                         // twice the limit in a moment: what fixed windows mean
 		{59 * time.Second, 1, false, 0, time.Minute + time.Second}, // the clock went back: still the newer window
 		{120 * time.Second, 3, true, 7, 0},
 		{150 * time.Second, 8, false, 7, 30 * time.Second},

@@ -25,7 +25,8 @@ func (t *Ticket) order(o *Ticket) int {
 }
 
 // stand counts the tickets that are before one in line, or all of them if it
-// is nil. What they want counts as used for whoever comes after them.
+// is nil. What they want counts as used for whoever comes after them. Who of
+// one node is first, the node itself decides.
 func (s *State) stand(v *View, mine *Ticket) {
 	v.Ahead, v.Tickets, v.aheadEnds, v.ticketsEnd = 0, 0, 0, 0
 	if s.Ext == nil {
@@ -38,7 +39,7 @@ func (s *State) stand(v *View, mine *Ticket) {
 		}
 		v.Tickets++
 		v.ticketsEnd = max(v.ticketsEnd, t.Expires)
-		if mine != nil && t.order(mine) >= 0 {
+		if mine != nil && (t.ID.Node == mine.ID.Node || t.order(mine) >= 0) {
 			continue
 		}
 		v.Ahead = min(v.Ahead+t.Cost, int64(sluice.MaxTokens))
@@ -68,11 +69,13 @@ func (s *State) ticket(v View, id sluice.HoldID) int {
 	return slices.IndexFunc(s.Ext.Tickets, func(t Ticket) bool { return t.ID == id && t.Expires > v.Now })
 }
 
-// Queue puts a ticket into the bucket, in the place of the one of its id if
+// Queue puts a ticket into the bucket, in the place of the one of its node if
 // there is one, and reports whether there was room for it. It changes nothing
 // else.
 func (p *Spec) Queue(s *State, v View, t Ticket) bool {
-	s.removeTicket(v, t.ID)
+	if s.Ext != nil {
+		s.Ext.Tickets = slices.DeleteFunc(s.Ext.Tickets, func(o Ticket) bool { return o.ID.Node == t.ID.Node || o.Expires <= v.Now })
+	}
 	if s.Ext == nil {
 		s.Ext = &Ext{}
 	}

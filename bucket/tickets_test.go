@@ -10,7 +10,7 @@ import (
 // queue has a caller wait, and answers in how long it could pass.
 func queue(p *bucket.Spec, s *bucket.State, now int64, seq uint64, rank, cost int64) int64 {
 	v := p.View(s, now)
-	t := p.Stand(s, &v, sluice.HoldID{Node: 1, Seq: seq}, rank)
+	t := p.Stand(s, &v, sluice.HoldID{Node: seq, Seq: 1}, rank)
 	t.Cost, t.Expires = cost, v.Now+5*second
 	in := p.RetryIn(s, v, cost)
 	p.Queue(s, v, t)
@@ -42,7 +42,7 @@ func TestTicketsAreServedByRank(t *testing.T) {
 			t.Errorf("ticket %d passes in %d µs, want %d", step.seq, in, want)
 		}
 	}
-	p.Leave(&s, p.View(&s, epoch), sluice.HoldID{Node: 1, Seq: 5})
+	p.Leave(&s, p.View(&s, epoch), sluice.HoldID{Node: 5, Seq: 1})
 	now := epoch + 100_000
 	v := p.View(&s, now)
 	if v.Remaining() != 1000 || v.Available() != 1000-9000 || v.Tickets != 4 || !v.ForHeld(1000) {
@@ -52,7 +52,7 @@ func TestTicketsAreServedByRank(t *testing.T) {
 		t.Error("tokens are held ahead of those who wait")
 	}
 	// Giving up costs nobody anything: the next in line moves up.
-	if !p.Leave(&s, v, sluice.HoldID{Node: 1, Seq: 3}) || p.Leave(&s, v, sluice.HoldID{Node: 1, Seq: 3}) {
+	if p.Leave(&s, v, sluice.HoldID{Node: 3, Seq: 2}) || !p.Leave(&s, v, sluice.HoldID{Node: 3, Seq: 1}) || p.Leave(&s, v, sluice.HoldID{Node: 3, Seq: 1}) {
 		t.Error("a ticket is not taken out once")
 	}
 	if in := queue(p, &s, now, 1, 0, 1000); in != 0 {
@@ -66,6 +66,24 @@ func TestTicketsAreServedByRank(t *testing.T) {
 	p.Take(&s, v, 1000)
 	if s.Ext != nil {
 		t.Errorf("%+v is kept of those who waited", s.Ext)
+	}
+}
+
+// TestOneTicketForEachNode: the node decides who of its callers is first.
+func TestOneTicketForEachNode(t *testing.T) {
+	p := parse(t, "1/s")
+	var s bucket.State
+	take(p, &s, epoch, 1000)
+	queue(p, &s, epoch, 1, 0, 1000)
+	v := p.View(&s, epoch)
+	other := p.Stand(&s, &v, sluice.HoldID{Node: 1, Seq: 2}, second)
+	if in := p.RetryIn(&s, v, 1000); in != second {
+		t.Errorf("behind a ticket of its own node: %d", in)
+	}
+	other.Cost, other.Expires = 1000, epoch+second
+	p.Queue(&s, v, other)
+	if v = p.View(&s, epoch); v.Tickets != 1 || v.Ahead != 1000 {
+		t.Errorf("%d tickets of one node", v.Tickets)
 	}
 }
 
@@ -107,7 +125,7 @@ func TestTicketsAreBounded(t *testing.T) {
 	var s bucket.State
 	take(p, &s, epoch, 10_000)
 	for i := range bucket.MaxTickets + 10 {
-		queue(p, &s, epoch, uint64(i), 0, 1e15)
+		queue(p, &s, epoch, uint64(i+1), 0, 1e15)
 	}
 	if v := p.View(&s, epoch); v.Tickets != bucket.MaxTickets || v.Ahead != int64(sluice.MaxTokens) {
 		t.Errorf("%d tickets want %d", v.Tickets, v.Ahead)

@@ -162,6 +162,9 @@ func NewRecorder(config RecorderConfig) (*Recorder, error) {
 // Decided does nothing: a decision alone is not usage.
 func (r *Recorder) Decided(*sluice.Take, *sluice.Decision, error, time.Duration) {}
 
+// Waited does nothing: waiting consumes nothing.
+func (r *Recorder) Waited(*sluice.Take, time.Duration, bool) {}
+
 // Consumed counts a change of net consumption.
 func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
 	if l.Algorithm == sluice.Concurrency {

@@ -1,7 +1,7 @@
 package failover
 
 import (
-	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +36,9 @@ type breaker struct {
 	since     time.Duration // when the state began
 	entered   [states]int64
 	spent     [states]time.Duration
+	wakes     []func(sluice.Key)
+
+	probing probing
 }
 
 // pass is the permission for one call.
@@ -87,7 +90,7 @@ func (b *breaker) admitTake(t *sluice.Take) (pass, bool) {
 func (b *breaker) probe() (pass, bool) {
 	b.mu.Lock()
 	var ch change
-	defer func() { ch.tell(b.config.Log) }()
+	defer func() { b.tell(&ch) }()
 	defer b.mu.Unlock()
 	now, s := b.now(), b.state()
 	switch {
@@ -119,15 +122,20 @@ func (b *breaker) success(p pass) {
 		ch = b.advance(p)
 	}
 	b.mu.Unlock()
-	ch.tell(b.config.Log)
+	b.tell(&ch)
 }
 
 // advance counts a success and goes on to the next state if it was enough.
 func (b *breaker) advance(p pass) change {
 	s := b.state()
-	if s == HalfOpen {
+	if s == Open || s == HalfOpen { // open: only the probe is not waiting for the back-off
 		if b.wins++; b.wins < b.config.Successes {
-			return change{}
+			ch := change{}
+			if s == Open {
+				ch = b.change(HalfOpen)
+				b.wins = 1
+			}
+			return ch
 		}
 		b.succeeded, b.finished = 0, 0
 		return b.change(Testing)
@@ -141,9 +149,12 @@ func (b *breaker) advance(p pass) change {
 		return change{} // it was asked in an earlier phase
 	}
 	b.wins++
-	phase := b.config.phase(s)
-	if b.wins < phase.Successes || b.now()-b.from < phase.For || b.succeeded*100 < b.finished*int64(phase.Rate) {
+	phase, took := b.config.phase(s), b.now()-b.from
+	if b.wins < phase.Successes || took < phase.For {
 		return change{}
+	}
+	if b.succeeded*100 < b.finished*int64(phase.Rate) && took < 2*phase.For {
+		return change{} // without an end, few callers could not make up for the failures of many
 	}
 	return b.change(s.next())
 }
@@ -158,14 +169,17 @@ func (b *breaker) failure(p pass, err error) {
 		ch.err = err
 	}
 	b.mu.Unlock()
-	ch.tell(b.config.Log)
+	b.tell(&ch)
 }
 
 // retreat counts a failure and goes back to an earlier state if it has to.
 func (b *breaker) retreat(p pass) change {
+	s := b.state()
+	if s == Open {
+		return change{} // the probe; callers wait for the end of the back-off as before
+	}
 	failures := int(b.failing.Add(1))
 	b.finished++
-	s := b.state()
 	ch := change{}
 	switch {
 	case s == HalfOpen:
@@ -209,7 +223,7 @@ func (b *breaker) release(p pass) {
 // open stops asking for about backoff.
 func (b *breaker) open(backoff time.Duration) change {
 	b.backoff = backoff
-	wait := backoff + rand.N(backoff/10+1)
+	wait := backoff + time.Duration(b.config.Rand()*float64(backoff/10))
 	b.until.Store(int64(b.now() + wait)) // first: whoever sees Open must see it
 	ch := b.changeTo(Open, 1)
 	b.failing.Store(0)
@@ -228,8 +242,26 @@ func (b *breaker) changeTo(to State, openings uint64) change {
 	b.spent[from] += ch.after
 	b.entered[to]++
 	b.since, b.from, b.wins = now, now, 0
+	if to != Normal {
+		b.keepProbing()
+	}
 	b.word.Store((b.word.Load()>>stateBits+openings)<<stateBits | uint64(to))
 	return ch
+}
+
+// tell writes the line about a change. It also wakes those who wait, because
+// somebody else decides for them from now on.
+func (b *breaker) tell(ch *change) {
+	if ch.from == ch.to {
+		return
+	}
+	ch.log(b.config.Log)
+	b.mu.Lock()
+	wakes := b.wakes
+	b.mu.Unlock()
+	for _, wake := range wakes {
+		wake(sluice.AnyKey)
+	}
 }
 
 // retryIn is when a take that is denied for the store's sake may be tried
@@ -240,4 +272,11 @@ func (b *breaker) retryIn() time.Duration {
 		return least
 	}
 	return max(least, time.Duration(b.until.Load())-b.now())
+}
+
+// watch adds a function to be called when the state changes.
+func (b *breaker) watch(wake func(sluice.Key)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wakes = append(slices.Clip(b.wakes), wake)
 }

@@ -375,3 +375,18 @@ func TestEachChangeOfStateIsOneLineAndOneCount(t *testing.T) {
 		}
 	})
 }
+
+func TestTheRandomPartOfABackOffCanBeReplaced(t *testing.T) {
+	for r, want := range map[float64]time.Duration{0: 5 * time.Second, 0.5: 5250 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			l, s, f := open(t, failover.Config{Rand: func() float64 { return r }})
+			f.set(refuses)
+			for range 3 {
+				decide(t, l, "", demand("a"))
+			}
+			if got := s.Stats().NextProbe; got != want {
+				t.Errorf("with %v the next probe is in %s, want %s", r, got, want)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -22,10 +23,10 @@ type Config struct {
 	// Successes is how many in a row close it again. 0 means 3.
 	Successes int
 
-	// Backoff is for how long an open breaker asks nothing of the store. It
-	// doubles with each probe that fails, up to MaxBackoff. Up to a tenth is
-	// added at random, so that nodes do not probe in step. 0 means 5 s and
-	// 60 s.
+	// Backoff is for how long an open breaker lets no caller ask the store. It
+	// doubles with each that fails, up to MaxBackoff. Up to a tenth is added at
+	// random, so that nodes do not ask in step. It ends early once the store
+	// answers a probe; see [ProbeEvery]. 0 means 5 s and 60 s.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 
@@ -50,6 +51,10 @@ type Config struct {
 
 	// Log gets one line for each change of state. Nil means slog.Default.
 	Log *slog.Logger
+
+	// Rand replaces the source of the random part of a back-off, for tests: it
+	// returns a number from 0 up to 1.
+	Rand func() float64
 }
 
 // Phase is one step of recovery: which share of the keys is asked of the
@@ -58,7 +63,7 @@ type Phase struct {
 	Share     int           // percent of the keys
 	Successes int           // in a row
 	For       time.Duration // at least
-	Rate      int           // percent of calls that succeeded since the breaker closed
+	Rate      int           // percent of calls that succeeded since the breaker closed, unless none failed for twice For
 }
 
 // Quota is what an entity may take from this node while its store is away.
@@ -100,6 +105,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Float64
 	}
 	return c
 }

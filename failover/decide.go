@@ -56,7 +56,7 @@ func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source)
 	}
 	q.allowed.Add(1)
 	if t.Lease && !d.Repeated {
-		s.leases.add(t, d, w.quota[:len(t.Demands)])
+		s.leases.add(t, d)
 	}
 	return nil
 }
@@ -121,10 +121,10 @@ func (s *Store) takeLocally(w *work, t *sluice.Take, denied bool) error {
 	return err
 }
 
-// answer fills in d from what the local quotas said.
+// answer fills in d from what the local quotas said. What they have left says
+// nothing about the limits, of which only the store knows.
 func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration, denied bool) {
 	d.Allowed = w.decision.Allowed && !denied
-	d.Delay = 0
 	d.Repeated = w.decision.Repeated
 	d.ID, d.Time, d.Demands = t.ID, w.decision.Time, t.Demands
 	d.Results = slices.Grow(d.Results[:0], len(t.Demands))[:len(t.Demands)]
@@ -132,13 +132,12 @@ func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration,
 		dm, r := &t.Demands[i], &d.Results[i]
 		switch at := w.quota[i]; at {
 		case passes:
-			*r = sluice.Result{Fits: true, Remaining: dm.Limit.Capacity()}
+			*r = sluice.Result{Fits: true, Unknown: true}
 		case denies:
-			*r = sluice.Result{RetryAfter: retryIn}
+			*r = sluice.Result{RetryAfter: retryIn, Unknown: true}
 		default:
-			*r = w.decision.Results[at]
-			r.Consumed = 0
-			r.Remaining = min(r.Remaining, dm.Limit.Capacity())
+			quota := &w.decision.Results[at]
+			*r = sluice.Result{Fits: quota.Fits, RetryAfter: quota.RetryAfter, Unknown: true}
 			if r.RetryAfter == sluice.Never {
 				r.RetryAfter = retryIn // too much for the quota, but not for the limit
 			}

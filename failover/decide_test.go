@@ -144,8 +144,11 @@ func TestDegradedTakesAreAllOrNothing(t *testing.T) {
 			}
 		}
 		d := decide(t, l, "pro", demand("user"), demand("ip"))
-		if d.Results[0].Fits || !d.Results[1].Fits || d.Results[1].Remaining != 10*sluice.Token || d.Decider != 0 {
-			t.Errorf("the ip has %s left, want 10: refusals must take nothing. %+v", d.Results[1].Remaining, d)
+		if d.Results[0].Fits || !d.Results[1].Fits || d.Decider != 0 {
+			t.Errorf("%+v", d)
+		}
+		if left := spend(t, l, "pro", demand("ip")); left != 10 {
+			t.Errorf("the ip has %d left, want 10: refusals must take nothing", left)
 		}
 	})
 }
@@ -175,7 +178,7 @@ func TestOnUnavailable(t *testing.T) {
 			"critical and allow":       {[]sluice.Demand{critAllow}, true, 0},
 			"one of three denies":      {[]sluice.Demand{allow, degrade, deny}, false, 2},
 			"a shadow that would deny": {[]sluice.Demand{shadow, allow}, true, 1},
-			"allow beside degrade":     {[]sluice.Demand{allow, degrade}, true, 1},
+			"allow beside degrade":     {[]sluice.Demand{allow, degrade}, true, 0},
 		} {
 			d := decide(t, l, "enterprise", c.demands...)
 			if d.Allowed != c.allowed || d.Decider != c.decider || d.Source != sluice.Degraded || len(d.Results) != len(c.demands) {
@@ -185,8 +188,8 @@ func TestOnUnavailable(t *testing.T) {
 				t.Errorf("%s: retry after %s, but the next probe is in %s", name, d.RetryAfter, wait)
 			}
 		}
-		if d := decide(t, l, "enterprise", degrade); d.Results[0].Remaining != 97*sluice.Token {
-			t.Errorf("%s left, want 97: denied takes consume nothing", d.Results[0].Remaining)
+		if left := spend(t, l, "enterprise", degrade); left != 98 {
+			t.Errorf("%d left, want 98: denied takes consume nothing", left)
 		}
 		time.Sleep(s.Stats().NextProbe - time.Millisecond)
 		if d := decide(t, l, "", deny); d.RetryAfter != time.Second {
@@ -195,7 +198,7 @@ func TestOnUnavailable(t *testing.T) {
 	})
 }
 
-func TestPeekUpToAndWithin(t *testing.T) {
+func TestPeekUpToAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
 		breakOpen(t, l, s, f)
@@ -217,11 +220,11 @@ func TestPeekUpToAndWithin(t *testing.T) {
 		if d.Granted != 6*sluice.Token || d.Results[1].Consumed != 6*sluice.Token { // 6.67 at the factor of 1.5
 			t.Errorf("up to 50: %+v, want 6", d)
 		}
-		// Nothing is taken ahead: the wait is for a token of the quota, 9 s each.
+		// The wait is for a token of the quota, 9 s each.
 		start := time.Now()
 		dm.Cost = 0
 		w, err := l.Wait(ctx, sluice.Take{Demands: []sluice.Demand{dm}, Tier: "free"})
-		if err != nil || w.Delay != 0 || w.Source != sluice.Degraded {
+		if err != nil || w.Source != sluice.Degraded {
 			t.Fatalf("wait: %+v, %v", w, err)
 		}
 		if took := time.Since(start); took < 3*time.Second || took > 9*time.Second {
@@ -252,9 +255,12 @@ func TestRepeatedRequestIDs(t *testing.T) {
 			if err := l.Decide(ctx, &sluice.Take{ID: "once", Demands: []sluice.Demand{demand("a")}, Tier: "pro"}, &d); err != nil {
 				t.Fatal(err)
 			}
-			if !d.Allowed || d.Repeated != (i > 0) || d.Results[0].Remaining != 49*sluice.Token {
+			if !d.Allowed || d.Repeated != (i > 0) {
 				t.Errorf("time %d: %+v", i, d)
 			}
+		}
+		if left := spend(t, l, "pro", demand("a")); left != 49 {
+			t.Errorf("%d left, want 49: one id, one charge", left)
 		}
 		if err := l.Decide(ctx, &sluice.Take{ID: "once", Demands: []sluice.Demand{demand("b")}, Tier: "pro"}, &d); !errors.Is(err, sluice.ErrRequestMismatch) {
 			t.Errorf("the same id for another take: %v", err)

@@ -37,7 +37,14 @@ type faulty struct {
 	calls atomic.Int64 // that came through, with and without success
 	takes atomic.Int64
 	hooks func(t *sluice.Take)
+
+	// probed lets the probe of the failover store through. In most tests it
+	// says nothing, so that only callers change the state.
+	probed bool
+	probes atomic.Int64
 }
+
+func isProbe(t *sluice.Take) bool { return t.Demands[0].Key.Limit == "failover probe" }
 
 func (f *faulty) set(to fault) { f.fault.Store(int32(to)) }
 
@@ -64,6 +71,12 @@ func (f *faulty) fail(ctx context.Context, do func() error) error {
 }
 
 func (f *faulty) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if isProbe(t) {
+		f.probes.Add(1)
+		if !f.probed {
+			return errors.ErrUnsupported
+		}
+	}
 	f.takes.Add(1)
 	if f.hooks != nil {
 		f.hooks(t)
@@ -136,7 +149,21 @@ func decide(tb testing.TB, l *sluice.Limiter, tier string, demands ...sluice.Dem
 	if err := l.Decide(context.Background(), &sluice.Take{Demands: demands, Tier: tier}, &d); err != nil {
 		tb.Fatalf("a caller got an error: %v", err)
 	}
+	for i, r := range d.Results { // a local quota says nothing about the limit
+		if local := d.Source >= sluice.Degraded; r.Unknown != local || local && (r.Remaining != 0 || r.Free != 0 || r.ResetAfter != 0) {
+			tb.Fatalf("result %d of a decision from %s: %+v", i, d.Source, r)
+		}
+	}
 	return d
+}
+
+// spend takes until it is refused, and returns how many passed.
+func spend(tb testing.TB, l *sluice.Limiter, tier string, dm sluice.Demand) (n int) {
+	tb.Helper()
+	for decide(tb, l, tier, dm).Allowed {
+		n++
+	}
+	return n
 }
 
 // breakOpen makes the store fail until the breaker is open.

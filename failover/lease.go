@@ -24,17 +24,17 @@ type leases struct {
 type lease struct {
 	demands []sluice.Demand
 	charges []sluice.Tokens
-	quota   []int8 // as in work
+	taken   time.Time
 	expires time.Time
 }
 
 // add remembers what an allowed take charged. Beyond the bound it does not:
 // such a lease can be settled all the same, but reports no amounts.
-func (ls *leases) add(t *sluice.Take, d *sluice.Decision, quota []int8) {
+func (ls *leases) add(t *sluice.Take, d *sluice.Decision) {
 	le := &lease{
 		demands: slices.Clone(d.Demands),
 		charges: make([]sluice.Tokens, len(d.Results)),
-		quota:   slices.Clone(quota),
+		taken:   d.Time,
 		expires: time.Now().Add(t.Keep),
 	}
 	for i := range d.Results {
@@ -109,16 +109,11 @@ func (s *Store) settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 		d.Demands, d.Results = nil, d.Results[:0]
 		return nil
 	}
-	quotas := slices.Clone(d.Results)
-	d.Demands = le.demands
+	d.Demands, d.Taken = le.demands, le.taken
 	d.Results = slices.Grow(d.Results[:0], len(le.demands))[:len(le.demands)]
 	for i := range d.Results {
 		r := &d.Results[i]
-		*r = sluice.Result{Fits: true, Remaining: le.demands[i].Limit.Capacity()}
-		if at := le.quota[i]; at >= 0 {
-			r.Remaining, r.ResetAfter = min(quotas[at].Remaining, r.Remaining), quotas[at].ResetAfter
-		}
-		r.Consumed = costs[i] - le.charges[i]
+		*r = sluice.Result{Fits: true, Consumed: costs[i] - le.charges[i], Unknown: true}
 		le.charges[i] = costs[i]
 	}
 	switch st.Action {

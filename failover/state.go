@@ -14,7 +14,8 @@ type State uint8
 const (
 	// Normal asks the store everything.
 	Normal State = iota
-	// Open asks it nothing until the back-off is over.
+	// Open asks it nothing until the back-off is over, except for a probe
+	// every half second.
 	Open
 	// HalfOpen lets one call through at a time, to see whether it works.
 	HalfOpen
@@ -61,11 +62,8 @@ type change struct {
 	probe    time.Duration // until the next probe
 }
 
-// tell writes the one line there is about a change.
-func (ch *change) tell(log *slog.Logger) {
-	if ch.from == ch.to {
-		return
-	}
+// log writes the one line there is about a change.
+func (ch *change) log(log *slog.Logger) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("from", ch.from.String()), slog.String("to", ch.to.String()), slog.Duration("after", ch.after),

@@ -7,8 +7,8 @@ type Stats struct {
 	State State
 	Since time.Time // when it began
 
-	// NextProbe is how long until the store is tried again, if the breaker is
-	// open.
+	// NextProbe is how long until a caller may try the store again, if the
+	// breaker is open and the store answers no probe before.
 	NextProbe time.Duration
 
 	Entered map[State]int64         // how often each state was entered

@@ -62,6 +62,7 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 	}
 	s.breaker.config = &s.config
 	s.breaker.origin = time.Now()
+	s.breaker.probing.init(s.probe)
 	s.leases.most = max(config.MaxBuckets/4, 1)
 	s.work.New = func() any { return new(work) }
 	return s, nil
@@ -181,8 +182,12 @@ func (s *Store) turns(requests []sluice.HoldRequest, phase State) []int {
 	return places
 }
 
-// Return needs the store.
+// Return needs the store. It does not try a store that is away, so that a
+// caller that stops waiting does not wait for that: what is not returned lapses.
 func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
+	if state := s.State(); state == Open || state == HalfOpen {
+		return s.unavailable()
+	}
 	c, err := s.beginAny(ctx)
 	if err != nil {
 		return err
@@ -201,8 +206,10 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	return s.inner.List(ctx, q)
 }
 
-// Watch passes on what the store can tell, if it can.
+// Watch passes on what the store can tell, if it can. It also wakes all who
+// wait whenever the state changes, since others decide for them then.
 func (s *Store) Watch(wake func(sluice.Key)) {
+	s.breaker.watch(wake)
 	if w, ok := s.inner.(sluice.Watcher); ok {
 		w.Watch(wake)
 	}
@@ -211,5 +218,8 @@ func (s *Store) Watch(wake func(sluice.Key)) {
 // Capabilities are the store's.
 func (s *Store) Capabilities() sluice.Capabilities { return s.inner.Capabilities() }
 
-// Close closes the store and forgets the local quotas.
-func (s *Store) Close() error { return errors.Join(s.inner.Close(), s.local.Close()) }
+// Close ends the probe, closes the store and forgets the local quotas.
+func (s *Store) Close() error {
+	s.breaker.stopProbing()
+	return errors.Join(s.inner.Close(), s.local.Close())
+}

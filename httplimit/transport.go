@@ -50,8 +50,8 @@ type TransportConfig struct {
 
 // Transport is an [http.RoundTripper] that takes before it sends. It waits
 // in turn, by the priority that [WithPriority] gave the request's context,
-// and not past the context's deadline: a request that could not be sent in
-// time fails at once with a [*sluice.RefusedError].
+// until the context ends: then it fails with the context's error and a
+// [*sluice.RefusedError] that says what it waited for.
 //
 // It adapts to the upstream. A 429, or a 503 with Retry-After, pauses all
 // processes for as long as it says; each 429 also halves their pace, which

@@ -41,12 +41,12 @@ type savedRecord struct {
 }
 
 type savedReceipt struct {
-	Take                sluice.Take
-	Decision            sluice.Decision
-	Charges             []sluice.Tokens
+	Take           sluice.Take
+	Decision       sluice.Decision
+	Charges        []sluice.Tokens
 	Taken, Expires int64
-	Lease               bool
-	Closed              sluice.Action
+	Lease          bool
+	Closed         sluice.Action
 }
 
 func (r *savedRecord) validate() error {

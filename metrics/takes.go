@@ -126,6 +126,9 @@ func (t *Takes) refusal(l refusalLabels) prometheus.Counter {
 	return c.(prometheus.Counter)
 }
 
+// Waited does nothing.
+func (t *Takes) Waited(*sluice.Take, time.Duration, bool) {}
+
 // Consumed adds up tokens.
 func (t *Takes) Consumed(_ sluice.Key, _ sluice.Limit, c sluice.Consumption) {
 	if n := c.Amount; n > 0 {

@@ -131,6 +131,9 @@ func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ t
 // Consumed does nothing: it does not say how much is left.
 func (u *Utilization) Consumed(sluice.Key, sluice.Limit, sluice.Consumption) {}
 
+// Waited does nothing.
+func (u *Utilization) Waited(*sluice.Take, time.Duration, bool) {}
+
 // level is where a utilization puts a bucket that was at another level.
 func (u *Utilization) level(used float64, before level) level {
 	for _, l := range []level{critical, warning} {

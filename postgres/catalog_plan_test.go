@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,11 +77,12 @@ type listCall struct {
 	query any
 }
 
-// listCalls are all kinds of list calls in a namespace, from the beginning and
-// from deep within.
-func listCalls(namespace string) map[string]listCall {
+// listCalls are all kinds of list calls in the namespace "big", from the
+// beginning and from deep within.
+func listCalls() map[string]listCall {
+	const namespace = "big"
 	calls := map[string]listCall{}
-	size := map[string]struct{ records, hours, entities int }{"small": {1000, 50, 500}, "big": {100_000, 10_000, 900_000}}[namespace]
+	size := struct{ records, hours, entities int }{100_000, 10_000, 900_000}
 	number := func(n int) string { return strconv.Itoa(100_000 + n) }
 	for _, deep := range []bool{false, true} {
 		add := func(what, index string, pages int, query any) {
@@ -176,8 +176,8 @@ func pages(plan string) (n int) {
 	return n
 }
 
-// TestCatalogPlans looks at the plan of every list call, and at what a page
-// costs among a thousand and among a million rows.
+// TestCatalogPlans looks at the plan of every list call, and at how many pages
+// of tables and indexes it reads among a million rows.
 func TestCatalogPlans(t *testing.T) {
 	address := postgrestest.Database(t)
 	c := openCatalog(t, postgres.Config{Address: address, MaxConns: 2})
@@ -185,7 +185,7 @@ func TestCatalogPlans(t *testing.T) {
 	run(t, address, loadCatalog)
 	t.Logf("loaded in %s", time.Since(began).Round(time.Millisecond))
 	check := func(t *testing.T) {
-		for what, call := range listCalls("big") {
+		for what, call := range listCalls() {
 			plan, err := postgres.ExplainCatalog(t.Context(), c, call.query)
 			if err != nil {
 				t.Fatal(what, err)
@@ -218,7 +218,6 @@ func TestCatalogPlans(t *testing.T) {
 	run(t, address, "ANALYZE sluice.catalog_record, sluice.catalog_event, sluice.catalog_usage, sluice.catalog_node")
 	t.Run("with statistics", check)
 	t.Run("sums among series without rows", func(t *testing.T) { sumSparsely(t, c) })
-	t.Run("latency", func(t *testing.T) { comparePages(t, c) })
 }
 
 // sumSparsely begins 1500 series before the first that has rows: the first page
@@ -242,46 +241,6 @@ func sumSparsely(t *testing.T, c *postgres.Catalog) {
 	if err != nil || len(page.Rows) != 10 || page.Next != "" {
 		t.Fatalf("got %d rows, next %q, error %v, want the last 10", len(page.Rows), page.Next, err)
 	}
-}
-
-// comparePages prints what a page takes among few and among many rows.
-func comparePages(t *testing.T, c *postgres.Catalog) {
-	small, big := listCalls("small"), listCalls("big")
-	names := make([]string, 0, len(big))
-	for what := range big {
-		names = append(names, what)
-	}
-	slices.Sort(names)
-	for _, what := range names {
-		few, many := median(t, c, small[what].query), median(t, c, big[what].query)
-		t.Logf("%-48s %8s among few rows, %8s among many", what, few.Round(10*time.Microsecond), many.Round(10*time.Microsecond))
-	}
-}
-
-func median(t *testing.T, c *postgres.Catalog, query any) time.Duration {
-	t.Helper()
-	ctx := t.Context()
-	var took [9]time.Duration
-	for i := range took {
-		var err error
-		began := time.Now()
-		switch q := query.(type) {
-		case catalog.ListQuery:
-			_, err = c.List(ctx, q)
-		case catalog.EventQuery:
-			_, err = c.Events(ctx, q)
-		case catalog.UsageQuery:
-			_, err = c.Usage(ctx, q)
-		case postgres.Sum:
-			_, err = c.SumUsage(ctx, catalog.UsageQuery(q))
-		}
-		took[i] = time.Since(began)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(took[:])
-	return took[len(took)/2]
 }
 
 // TestCatalogRoundTrips counts how often a call waits for the database.

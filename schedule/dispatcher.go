@@ -76,9 +76,8 @@ type DispatcherConfig struct {
 }
 
 const (
-	// ahead is how far in advance starts are reserved from the limit, so
-	// that a late wake-up loses none.
-	ahead = 200 * time.Millisecond
+	// askAgain is the pause after the limit could not be asked.
+	askAgain = 200 * time.Millisecond
 
 	// claimAhead is for how much time slots are claimed at once: as long a
 	// pause may take to have its effect.
@@ -204,14 +203,17 @@ func (d *Dispatcher) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		wait, granted, ok := d.grant(ctx)
+		granted, ok := d.grant(ctx)
 		if !ok {
 			<-d.places
 			return
 		}
 		job := &Job{Slot: claimed[0], Granted: granted}
 		claimed = claimed[1:]
-		d.start(ctx, job, wait)
+		d.running.Go(func() {
+			defer func() { <-d.places }()
+			d.run(ctx, job)
+		})
 	}
 }
 
@@ -253,39 +255,21 @@ func (d *Dispatcher) rest(ctx context.Context) {
 	sleep(ctx, wait)
 }
 
-// grant reserves the next start from the limit, and tells how long from now
-// it is. It answers false once ctx ends.
-func (d *Dispatcher) grant(ctx context.Context) (wait time.Duration, granted time.Time, ok bool) {
-	take := sluice.Take{Demands: []sluice.Demand{{Key: d.config.Key, Limit: d.config.Limit}}, Within: ahead}
-	var decision sluice.Decision
+// grant waits for the next start that the limit lets pass, and tells when
+// that was. It answers false once ctx ends.
+func (d *Dispatcher) grant(ctx context.Context) (granted time.Time, ok bool) {
+	take := sluice.Take{Demands: []sluice.Demand{{Key: d.config.Key, Limit: d.config.Limit}}}
 	for ctx.Err() == nil {
-		err := d.config.Limiter.Decide(ctx, &take, &decision)
-		switch {
-		case err != nil:
-			if ctx.Err() == nil {
-				d.s.log.Warn("the limit could not be asked; nothing starts until it can", "plan", d.config.Plan, "error", err)
-			}
-			sleep(ctx, ahead)
-		case decision.Allowed:
-			return decision.Delay, decision.Time.Add(decision.Delay), true
-		default:
-			sleep(ctx, max(decision.RetryAfter-ahead/2, time.Millisecond))
+		decision, err := d.config.Limiter.Wait(ctx, take)
+		if err == nil {
+			return decision.Time, true
 		}
+		if ctx.Err() == nil {
+			d.s.log.Warn("the limit could not be asked; nothing starts until it can", "plan", d.config.Plan, "error", err)
+		}
+		sleep(ctx, askAgain)
 	}
-	return 0, time.Time{}, false
-}
-
-// start runs a job once its time has come.
-func (d *Dispatcher) start(ctx context.Context, job *Job, wait time.Duration) {
-	due := time.Now().Add(wait)
-	d.running.Go(func() {
-		defer func() { <-d.places }()
-		if !sleep(ctx, time.Until(due)) {
-			d.release(ctx, &job.Slot)
-			return
-		}
-		d.run(ctx, job)
-	})
+	return time.Time{}, false
 }
 
 // run does the work and notes how it went.

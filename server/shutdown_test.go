@@ -25,6 +25,7 @@ func (c *counter) Decided(*sluice.Take, *sluice.Decision, error, time.Duration) 
 }
 
 func (c *counter) Consumed(sluice.Key, sluice.Limit, sluice.Consumption) {}
+func (c *counter) Waited(*sluice.Take, time.Duration, bool)              {}
 
 // Once the server has decided a take, its caller gets the answer, shutdown or
 // not: otherwise tokens would be spent on nothing.

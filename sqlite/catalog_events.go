@@ -38,21 +38,25 @@ func eventsStatement(q catalog.EventQuery) (string, []any, error) {
 	if q.Subject != "" {
 		add(` AND subject = ?`, q.Subject)
 	}
-	if q.From != "" {
-		add(` AND id >= ?`, q.From)
-	}
-	if q.To != "" {
-		add(` AND id < ?`, q.To)
-	}
+	// There is one bound on each side: of two, SQLite may search by the wider
+	// one and read all rows between them.
+	from, to, begin := q.From, q.To, ` AND id >= ?`
 	order := ` ORDER BY id LIMIT ?`
 	if q.Newest {
 		order = ` ORDER BY id DESC LIMIT ?`
 	}
 	switch {
-	case after != nil && q.Newest:
-		add(` AND id < ?`, after[0])
-	case after != nil:
-		add(` AND id > ?`, after[0])
+	case after == nil:
+	case q.Newest && (to == "" || after[0] < to):
+		to = after[0]
+	case !q.Newest && after[0] >= from:
+		from, begin = after[0], ` AND id > ?`
+	}
+	if from != "" {
+		add(begin, from)
+	}
+	if to != "" {
+		add(` AND id < ?`, to)
 	}
 	return statement + order, append(args, q.Max+1), nil
 }

@@ -87,7 +87,7 @@ func (p *player) someTake(n int) sluice.Take {
 		}
 	case 1, 2:
 		if p.profile.waits {
-			t.Ticket = sluice.Ticket{ID: holdID(1e6 + uint64(p.IntN(6))), Rank: p.upTo(30*time.Second) - 10*time.Second}
+			t.Ticket = sluice.Ticket{ID: p.ticketID(), Rank: p.upTo(30*time.Second) - 10*time.Second}
 		}
 	}
 	return t
@@ -287,11 +287,16 @@ func holdSome(p *player) move {
 	return m
 }
 
+// ticketID is one of a few tickets of a few nodes.
+func (p *player) ticketID() sluice.HoldID {
+	return sluice.HoldID{Node: 100 + uint64(p.IntN(4)), Seq: 1 + uint64(p.IntN(2))}
+}
+
 // leaveSome gives up waiting.
 func leaveSome(p *player) move {
 	k := pick(p.Rand, p.keys)
-	left := []sluice.HoldReturn{{Key: k, Limit: p.limit(k), ID: holdID(1e6 + uint64(p.IntN(6)))}}
-	return move{text: fmt.Sprintf("leave %s ticket %d", keyName(k), left[0].ID.Seq), keys: []sluice.Key{k},
+	left := []sluice.HoldReturn{{Key: k, Limit: p.limit(k), ID: p.ticketID()}}
+	return move{text: fmt.Sprintf("leave %s ticket %d", keyName(k), left[0].ID), keys: []sluice.Key{k},
 		do: func(_ *sluice.Limiter, s sluice.Store) outcome { return outcome{err: s.Return(p.tb.Context(), left)} }}
 }
 
@@ -339,7 +344,7 @@ func describe(t *sluice.Take) string {
 		fmt.Fprintf(&b, " id %s keep %s", tail(t.ID), t.Keep)
 	}
 	if t.Ticket.ID.Seq != 0 {
-		fmt.Fprintf(&b, " ticket %d rank %s", t.Ticket.ID.Seq, t.Ticket.Rank)
+		fmt.Fprintf(&b, " ticket %d rank %s", t.Ticket.ID, t.Ticket.Rank)
 	}
 	return b.String() + describeDemands(t.Demands)
 }

@@ -97,9 +97,22 @@ func peek(needs ...need) op { return decide(sluice.Take{Peek: true}, needs) }
 
 func upTo(needs ...need) op { return decide(sluice.Take{UpTo: true}, needs) }
 
-// wait takes with a ticket of that number, which ranks so long after now.
-func wait(seq uint64, rank time.Duration, needs ...need) op {
-	return decide(sluice.Take{Ticket: sluice.Ticket{ID: holdID(seq), Rank: rank}}, needs)
+// wait takes with the ticket of a node, which ranks so long after now.
+func wait(node uint64, rank time.Duration, needs ...need) op {
+	return decide(sluice.Take{Ticket: sluice.Ticket{ID: ticketID(node), Rank: rank}}, needs)
+}
+
+func ticketID(node uint64) sluice.HoldID { return sluice.HoldID{Node: node, Seq: 1} }
+
+// leave gives up waiting.
+func leave(id sluice.HoldID, n need) op {
+	return func(s *stage) string {
+		err := s.store.Return(s.tb.Context(), []sluice.HoldReturn{{Key: s.key(n.name), Limit: sluice.MustParse(n.limit), ID: id}})
+		if err != nil {
+			return tellError(err)
+		}
+		return "done"
+	}
 }
 
 // once takes with a request id.

@@ -29,10 +29,22 @@ func waitSteps() []Check {
 			{0, take(on("a", tenPer, 20)), "yes: took 20, 0 left, full in 2s"},
 			{0, wait(1, 0, on("a", tenPer, 20)), "no: 0 left, retry in 2s, full in 2s"},
 			{0, wait(2, time.Second, on("a", tenPer, 1)), "no: 0 left, retry in 2.1s, full in 2s"},
-			{100 * ms, giveBack(1, on("a", tenPer, 0)), "done"},
-			{0, giveBack(1, on("b", tenPer, 0)), "done"},
+			{100 * ms, leave(ticketID(1), on("a", tenPer, 0)), "done"},
+			{0, leave(ticketID(1), on("b", tenPer, 0)), "done"},
 			{0, wait(2, time.Second, on("a", tenPer, 1)), "yes: took 1, 0 left, full in 2s"},
 			{100 * ms, take(on("a", tenPer, 1)), "yes: took 1, 0 left, full in 2s"},
+		}},
+		{name: "ticket: one for each node, which decides who is first", needs: sluice.CanList, steps: []step{
+			{0, take(on("a", tenPer, 20)), "yes: took 20, 0 left, full in 2s"},
+			{0, wait(1, 0, on("a", tenPer, 5)), "no: 0 left, retry in 500ms, full in 2s"},
+			{0, decide(sluice.Take{Ticket: sluice.Ticket{ID: sluice.HoldID{Node: 1, Seq: 2}, Rank: time.Second}}, []need{on("a", tenPer, 1)}),
+				"no: 0 left, retry in 100ms, full in 2s"},
+			{0, list(), "a 10/s burst 20: 0 left, 1 in line, 20 consumed, full in 2s"},
+			{0, wait(2, 999*ms, on("a", tenPer, 3)), "no: 0 left, retry in 300ms, full in 2s"},
+			{0, leave(ticketID(1), on("a", tenPer, 0)), "done"}, // it has none any more
+			{0, take(on("a", tenPer, 1)), "no: 0 left, retry in 500ms, full in 2s"},
+			{0, leave(sluice.HoldID{Node: 1, Seq: 2}, on("a", tenPer, 0)), "done"},
+			{0, take(on("a", tenPer, 1)), "no: 0 left, retry in 400ms, full in 2s"},
 		}},
 		{name: "ticket: it lapses, and keeps its place if renewed", steps: []step{
 			{0, take(on("a", "1/minute burst 2", 2)), "yes: took 2, 0 left, full in 2m0s"},
@@ -71,11 +83,11 @@ func waitSteps() []Check {
 		}},
 		{name: "ticket: a place in flight", needs: sluice.CanLease, steps: []step{
 			{0, lease("x", 10*time.Minute, on("c", "1 concurrent", 1)), "yes: took 1, 0 left, full in 10m0s"},
-			{0, decide(sluice.Take{ID: "y", Lease: true, Keep: time.Minute, Ticket: sluice.Ticket{ID: holdID(1)}}, []need{on("c", "1 concurrent", 1)}),
+			{0, decide(sluice.Take{ID: "y", Lease: true, Keep: time.Minute, Ticket: sluice.Ticket{ID: ticketID(1)}}, []need{on("c", "1 concurrent", 1)}),
 				"no: 0 left, retry in 1s, in 10m0s at the latest, full in 10m0s"},
 			{time.Second, release("x"), "yes: took -1, 1 left"},
 			{0, lease("z", time.Minute, on("c", "1 concurrent", 1)), "no: 1 left, retry in 1s, in 4s at the latest, for what is held"},
-			{0, decide(sluice.Take{ID: "y", Lease: true, Keep: time.Minute, Ticket: sluice.Ticket{ID: holdID(1)}}, []need{on("c", "1 concurrent", 1)}),
+			{0, decide(sluice.Take{ID: "y", Lease: true, Keep: time.Minute, Ticket: sluice.Ticket{ID: ticketID(1)}}, []need{on("c", "1 concurrent", 1)}),
 				"yes: took 1, 0 left, full in 1m0s"},
 		}},
 		{name: "ticket: nothing is held ahead meanwhile", needs: sluice.CanHold | sluice.CanList, steps: []step{

@@ -119,6 +119,12 @@ func (all observers) Decided(t *sluice.Take, d *sluice.Decision, err error, took
 	}
 }
 
+func (all observers) Waited(t *sluice.Take, waited time.Duration, served bool) {
+	for _, o := range all {
+		o.Waited(t, waited, served)
+	}
+}
+
 func (all observers) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
 	for _, o := range all {
 		o.Consumed(k, l, c)
