@@ -131,7 +131,7 @@ func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ t
 // Consumed does nothing: it does not say how much is left.
 func (u *Utilization) Consumed(sluice.Key, sluice.Limit, sluice.Consumption) {}
 
-// Waited does nothing.
+// Waited does nothing: waiting uses nothing.
 func (u *Utilization) Waited(*sluice.Take, time.Duration, bool) {}
 
 // level is where a utilization puts a bucket that was at another level.
