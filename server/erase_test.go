@@ -231,7 +231,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		erased := must(c.EraseEntity(ctx, "team", catalog.DeleteChildren))(t)
-		want := client.Erased{Removed: catalog.Removed{Records: 4, Usage: 6, Events: 4}, Buckets: 3, Replays: 5}
+		want := client.Erased{Removed: catalog.Removed{Records: 4, Usage: 9, Events: 4}, Buckets: 3, Replays: 5}
 		if erased != want {
 			t.Errorf("%+v, want %+v", erased, want)
 		}

@@ -18,23 +18,13 @@ func TestShutdownEndsWaits(t *testing.T) {
 	must(c.SetLimits(t.Context(), catalog.Scope{}, limits("one", "1/20s"), 0))(t)
 	take := client.Take{Entity: "alice"}
 	must(c.Take(t.Context(), take))(t)
-	began := time.Now()
 	result := make(chan error, 1)
 	go func() {
 		_, err := c.Wait(t.Context(), take)
 		result <- err
 	}()
-	// It has taken what is due later once the bucket is in debt.
-	for {
-		d, err := s.limiter.Peek(t.Context(), sluice.Demand{
-			Key: sluice.Key{Namespace: "default", Entity: "alice", Limit: "one"}, Limit: sluice.MustParse("1/20s"),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d.Results[0].Remaining < 0 {
-			break
-		}
+	for s.limiter.WaitingAll().Length == 0 {
+		time.Sleep(time.Millisecond)
 	}
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
@@ -42,9 +32,6 @@ func TestShutdownEndsWaits(t *testing.T) {
 	var refused *sluice.RefusedError
 	if err := <-result; !errors.As(err, &refused) || refused.RetryAfter < time.Second {
 		t.Errorf("got %v", err)
-	}
-	if took := time.Since(began); took > 9*time.Second {
-		t.Errorf("it took %s", took)
 	}
 	d := must(s.limiter.Peek(t.Context(), sluice.Demand{
 		Key: sluice.Key{Namespace: "default", Entity: "alice", Limit: "one"}, Limit: sluice.MustParse("1/20s"),
