@@ -50,9 +50,17 @@ local function repayIn(p, v, n)
 	return min(whole * p.period + ceil((rest * p.period - v.rem) / p.amount), FOREVER)
 end
 
+-- newView has room for everything from the start, so that it need not grow.
+local function newView(t, used, rem, time)
+	return {
+		now = t, used = used, rem = rem, time = time, held = 0,
+		behind = 0, ahead = 0, tickets = 0, aheadEnds = 0, ticketsEnd = 0,
+	}
+end
+
 -- Spec.viewTokens
 local function viewTokens(p, s, t)
-	local v = {now = max(t, s.time), used = s.used, rem = s.rem, time = s.time, held = 0}
+	local v = newView(max(t, s.time), s.used, s.rem, s.time)
 	for _, h in ipairs(s.holds or {}) do
 		if h.expires > v.now then
 			v.held = v.held + h.amount
@@ -108,7 +116,7 @@ end
 
 -- Spec.viewFixed
 local function viewFixed(p, s, t)
-	local v = {now = max(t, s.time), used = 0, rem = 0, held = 0}
+	local v = newView(max(t, s.time), 0, 0, nil)
 	v.time, v.stop = window(p, s, v.now)
 	if s.time ~= v.time then
 		return v
@@ -137,7 +145,7 @@ end
 
 -- Spec.viewSliding. Counts are found by their part's number, not in a ring.
 local function viewSliding(p, s, t)
-	local v = {now = t, used = 0, rem = 0, time = part(p, t), held = 0}
+	local v = newView(t, 0, 0, part(p, t))
 	if not s.counts then
 		return v
 	end
@@ -170,7 +178,8 @@ end
 -- of expiry. v.gone is how many bytes of them have expired.
 local function viewFlights(p, s, t)
 	t = max(t, s.time)
-	local v = {now = t, used = s.used, rem = 0, time = t, held = 0, gone = 0}
+	local v = newView(t, s.used, 0, t)
+	v.gone = 0
 	local flights = s.flights or ''
 	while v.gone < #flights do
 		local cost, expires = read('<dd', flights, v.gone + 17)
@@ -212,7 +221,9 @@ local function view(p, s, t)
 		v = viewFlights(p, s, t)
 	end
 	v.behind = v.now - t
-	stand(s, v)
+	if s.tickets then
+		stand(s, v)
+	end
 	return v
 end
 
