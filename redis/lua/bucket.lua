@@ -201,19 +201,32 @@ end
 -- Spec.View. It has no time if it would need a calendar window that the node
 -- has not sent.
 local function view(p, s, t)
+	local v
 	if p.alg == TOKENS then
-		return viewTokens(p, s, t)
+		v = viewTokens(p, s, t)
 	elseif p.alg == FIXED then
-		return viewFixed(p, s, t)
+		v = viewFixed(p, s, t)
 	elseif p.alg == SLIDING then
-		return viewSliding(p, s, t)
+		v = viewSliding(p, s, t)
+	else
+		v = viewFlights(p, s, t)
 	end
-	return viewFlights(p, s, t)
+	v.behind = v.now - t
+	stand(s, v)
+	return v
 end
 
--- View.Available
-local function available(p, v)
+-- View.Remaining, View.Free and View.Available
+local function remaining(p, v)
+	return p.capacity - v.used
+end
+
+local function free(p, v)
 	return p.capacity - v.used - v.held
+end
+
+local function available(p, v)
+	return p.capacity - v.used - v.held - v.ahead
 end
 
 -- Spec.until
@@ -231,14 +244,33 @@ local function wait(p, s, v, target)
 	return min(t, FOREVER)
 end
 
--- Spec.RetryIn
-local function retryIn(p, s, v, cost)
+-- View.later
+local function since(v, t)
+	if t == 0 or t == NEVER then
+		return t
+	end
+	return min(t + v.behind, FOREVER)
+end
+
+-- Spec.retryIn and Spec.RetryIn
+local function retryFrom(p, s, v, cost)
 	if cost <= available(p, v) then
 		return 0
 	elseif cost > p.capacity then
 		return NEVER
 	end
+	if v.ahead > 0 then
+		if p.alg == TOKENS then
+			v = {now = v.now, used = v.used + v.ahead, rem = v.rem, time = v.time, held = v.held}
+		elseif cost <= free(p, v) then
+			return v.aheadEnds - v.now
+		end
+	end
 	return wait(p, s, v, p.capacity - cost)
+end
+
+local function retryIn(p, s, v, cost)
+	return since(v, retryFrom(p, s, v, cost))
 end
 
 -- Spec.ResetIn
@@ -246,7 +278,7 @@ local function resetIn(p, s, v)
 	if v.used == 0 and v.held == 0 then
 		return 0
 	end
-	return wait(p, s, v, 0)
+	return since(v, wait(p, s, v, 0))
 end
 
 -- Spec.commitHolds
@@ -274,6 +306,9 @@ local function commit(p, s, v)
 		commitHolds(p, s, v)
 	end
 	s.used, s.rem, s.time, s.stop = v.used, v.rem, v.time, v.stop
+	if s.tickets then
+		removeTicket(s, v)
+	end
 end
 
 -- Spec.Take
@@ -292,11 +327,12 @@ local function consume(p, s, v, cost)
 end
 
 -- Spec.Refund
-local function refund(p, s, v, amount, since)
-	if p.alg == SLIDING and part(p, since) < v.time - PARTS or p.alg == FIXED and since < v.time then
+local function refund(p, s, v, amount, taken)
+	s.consumed = max(s.consumed - amount, 0)
+	amount = min(amount, v.used)
+	if amount <= 0 or p.alg == SLIDING and part(p, taken) < v.time - PARTS or p.alg == FIXED and taken < v.time then
 		return 0
 	end
-	amount = min(max(amount, 0), v.used)
 	commit(p, s, v)
 	if p.alg == SLIDING then
 		local left, i = amount, v.time
@@ -312,7 +348,6 @@ local function refund(p, s, v, amount, since)
 	if s.used == 0 then
 		s.rem = 0
 	end
-	s.consumed = saturate(s.consumed - amount)
 	return amount
 end
 
@@ -338,10 +373,10 @@ local function adopt(p, s, from, t)
 		return s
 	end
 	if from.alg == CONCURRENCY or p.alg == CONCURRENCY then
-		return {used = 0, rem = 0, time = 0, consumed = s.consumed}
+		return {used = 0, rem = 0, time = 0, consumed = s.consumed, tickets = s.tickets}
 	end
 	local used, consumed = s.used + v.held, saturate(s.consumed + v.held)
-	s = {used = 0, rem = 0, time = 0, consumed = 0}
+	s = {used = 0, rem = 0, time = 0, consumed = 0, tickets = s.tickets}
 	if used > 0 then
 		local w = view(p, s, v.now)
 		if not w.time then
@@ -397,7 +432,7 @@ end
 
 -- State.Recalled
 local function isRecalled(s, v)
-	return s.holds ~= nil and s.recalled > v.now
+	return v.tickets > 0 or s.holds ~= nil and s.recalled > v.now
 end
 
 -- Spec.Grantable
@@ -416,14 +451,14 @@ local function holdableIn(p, s, v, least)
 	if p.alg ~= TOKENS and p.alg ~= FIXED then
 		return NEVER
 	end
-	local t = retryIn(p, s, v, least)
-	if isRecalled(s, v) then
+	local t = max(retryFrom(p, s, v, least), v.ticketsEnd - v.now)
+	if s.holds and s.recalled > v.now then
 		t = max(t, s.recalled - v.now)
 	end
 	if s.holds and #s.holds >= MAXHOLDS then
 		t = max(t, s.holds[1].expires - v.now)
 	end
-	return t
+	return since(v, t)
 end
 
 -- Spec.Hold
@@ -431,10 +466,10 @@ local function hold(p, s, v, id, amount, expires)
 	if p.alg == FIXED then
 		expires = min(expires, v.stop)
 	end
+	commit(p, s, v)
 	if not s.holds then
 		s.holds, s.recalled, s.recallCost = {}, 0, 0
 	end
-	commit(p, s, v)
 	local at = #s.holds + 1
 	while at > 1 and s.holds[at - 1].expires > expires do
 		at = at - 1
@@ -464,17 +499,16 @@ end
 
 -- View.ForHeld
 local function forHeld(p, v, cost)
-	local left = available(p, v)
-	return cost > left and cost <= left + v.held
+	return cost > available(p, v) and cost <= remaining(p, v)
 end
 
 -- Spec.Recall
 local function recall(p, s, v, cost)
-	if not forHeld(p, v, cost) then
+	if v.held == 0 or not forHeld(p, v, cost) then
 		return false
 	end
-	local till = v.now + retryIn(p, s, v, cost)
-	if isRecalled(s, v) then
+	local till = v.now + retryFrom(p, s, v, cost)
+	if s.recalled > v.now then
 		till, cost = max(till, s.recalled), max(cost, s.recallCost)
 	end
 	s.recalled, s.recallCost = till, cost
