@@ -33,7 +33,7 @@ func stillSteps() []Check {
 			{2500 * ms, take(on("d", "3/day UTC", 1)), "no: 3 left, retry in 2.5s, for what is held"},
 			{0, reset("d"), "done"},
 			{0, take(on("d", "3/day UTC", 1)), "no: 3 left, retry in 2.5s, for what is held"},
-			{0, giveBack(2, on("d", "3/day UTC", 0)), "done"},
+			{0, leave(ticketID(2), on("d", "3/day UTC", 0)), "done"},
 			{0, take(on("d", "3/day UTC", 1)), "yes: took 1, 2 left, full in 23h59m59.5s"},
 			{0, wait(1, 0, on("d", "3/day UTC", 2)), "yes: took 2, 0 left, full in 23h59m59.5s"},
 		}},
