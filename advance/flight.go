@@ -133,7 +133,7 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		if g.Amount < r.Max && g.Free < f.least {
 			// That was all there was. When it is spent, let a few tokens
 			// come before asking again.
-			l.deny(f.least, max(gap, l.dueIn(f.least-g.Free)), now)
+			l.deny(f.least, max(gap, l.comesIn(f.least-g.Free, g.Now)), now)
 			s.askAgain(l, f)
 		}
 		return
@@ -171,6 +171,16 @@ func (s *Store) askAgain(l *local, f *flight) {
 			s.launch(l, f.shard, f.least)
 		}
 	})
+}
+
+// comesIn is how long it takes from now, in the store's time, until n more are
+// there: to be refilled, or for the window to end.
+func (l *local) comesIn(n sluice.Tokens, now time.Time) time.Duration {
+	if l.limit.Algorithm != sluice.FixedWindow {
+		return l.dueIn(n)
+	}
+	_, end := l.window(now.UnixMicro())
+	return time.Duration(end-now.UnixMicro()) * time.Microsecond
 }
 
 // dueIn is about how long it takes n to be refilled.

@@ -123,19 +123,20 @@ func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
 	}
 }
 
-// denied reports whether a refusal still stands for cost, and tells when that
-// could pass. What can never pass is left to the store to say.
+// denied reports whether a refusal still stands for cost.
 func (l *local) denied(cost sluice.Tokens, now time.Duration) bool {
-	return now < l.denyUntil && (cost == l.denyCost || cost > l.denyCost && !l.denyOnly && cost <= l.limit.Capacity())
+	return now < l.denyUntil && (cost == l.denyCost || cost > l.denyCost && !l.denyOnly)
 }
 
-// deny remembers a refusal that could pass after retry.
+// deny remembers a refusal that could pass after retry. How long other costs
+// have to wait follows from it unless they would wait for something else: the
+// next part of a sliding window to end, or what nodes hold to come back.
 func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
 	if retry == sluice.Never {
 		return // costs nothing to find out again, and the answer is another
 	}
 	l.denyUntil, l.denyCost, l.denyRetry = now+min(retry, denyFor), cost, now+retry
-	l.denyOnly = l.limit.Algorithm == sluice.SlidingWindow // whose parts end one by one
+	l.denyOnly = l.limit.Algorithm == sluice.SlidingWindow || l.free != l.remaining
 }
 
 // deniedFor is how long a cost that is denied has to wait: of a token bucket,
@@ -159,7 +160,7 @@ func (l *local) breather() time.Duration { return min(gap, 4*l.dueIn(sluice.Toke
 func (l *local) denyHeld(cost sluice.Tokens, retry, now time.Duration) {
 	l.deny(cost, retry, now)
 	l.denyUntil = min(l.denyUntil, now+gap)
-	l.denyOnly = true // how long others would have to wait depends on who holds what
+	l.denyOnly = true
 	l.probe = true
 }
 

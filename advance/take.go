@@ -12,7 +12,7 @@ import (
 // Take decides with tokens in hand where it can, and asks the inner store
 // where it must.
 func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	if t.Peek || t.ID != "" || t.UpTo || t.Ticket.ID.Node != 0 {
+	if t.Peek || t.ID != "" || t.UpTo || t.Ticket.ID.Node != 0 || hopeless(t) {
 		return s.exact(ctx, t, d)
 	}
 	var few [4]seat
@@ -56,6 +56,16 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 			}
 		}
 	}
+}
+
+// hopeless reports whether t can never pass, which the store says best.
+func hopeless(t *sluice.Take) bool {
+	for i := range t.Demands {
+		if dm := &t.Demands[i]; dm.Charge() > dm.Limit.Capacity() && !dm.Shadow {
+			return true
+		}
+	}
+	return false
 }
 
 // seat is where one demand stands.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -126,6 +127,9 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 		if a.open() {
 			h[optionsAt] |= optionPart
 		}
+		if neverPasses(t) {
+			h[optionsAt] |= optionNever
+		}
 		reply, err := s.call(ctx, r.first(h), r)
 		if err != nil {
 			return err
@@ -133,6 +137,18 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 		return readTake(reply, r, &sub, &d)
 	})
 	return &d, err
+}
+
+// neverPasses reports whether one of the demands is more than its bucket can
+// ever have, so that there is nothing to wait for in the others.
+func neverPasses(t *sluice.Take) bool {
+	return slices.ContainsFunc(t.Demands, func(d sluice.Demand) bool {
+		ask := d.Charge()
+		if t.UpTo {
+			ask = min(ask, sluice.Token)
+		}
+		return !d.Shadow && ask > d.Limit.Capacity()
+	})
 }
 
 // conclude writes into the directory that an attempt has taken from all records.
