@@ -17,11 +17,13 @@ import (
 // refunded; a settlement is the new cost less the one before.
 //
 // Tolerance: none without a crash or an unknown outcome. What a node that was
-// killed had counted and not yet written may be missing, and what one that was
-// closed did for callers that were still there. If it is not known
+// killed, or could not write when it was closed, had counted and not yet
+// written may be missing, and what one that was closed did for callers that
+// were still there. If it is not known
 // whether a settlement happened, the one after it changes by as much less or
 // more. A lease that was given because nobody knew whether the store had counted
-// it may exist twice, so either of the two is settled. Of an entity that was erased nothing is expected.
+// it may exist twice, so either of the two is settled; and one whose taker was
+// told only when it asked again was booked by nobody. Of an entity that was erased nothing is expected.
 func (w *World) accounting() (failures []Failure) {
 	expected := map[series]*account{}
 	leases := map[string]*lease{}
@@ -77,7 +79,7 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 	d := &t.Decision
 	switch {
 	case t.Take != nil:
-		if t.Err != nil || !d.Allowed || d.Repeated || t.Take.Peek {
+		if t.Err != nil || !d.Allowed || d.Repeated && !t.Take.Lease || t.Take.Peek {
 			return
 		}
 		le := &lease{taken: d.Time}
@@ -92,11 +94,11 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 			}
 			le.took, le.cost, le.unsure = append(le.took, cost), append(le.cost, cost), append(le.unsure, 0)
 			le.keys = append(le.keys, dm.Key)
-			if dm.Limit.Algorithm != sluice.Concurrency {
+			if dm.Limit.Algorithm != sluice.Concurrency && !d.Repeated {
 				w.bookOne(all, t, dm.Key, d.Time, cost, true)
 			}
 		}
-		if d.Source == sluice.Unknown {
+		if d.Source == sluice.Unknown || d.Repeated {
 			le.stored = []time.Time{time.UnixMicro(t.Call.Store), time.UnixMicro(t.Return.Store)}
 		}
 		if t.Take.Lease {
@@ -171,7 +173,7 @@ func (w *World) bookOne(all map[series]*account, t *Told, k sluice.Key, at time.
 	if take && amount != 0 {
 		a.takes++
 	}
-	if closed := t.Node.closed; t.Node.port.dead() && t.Return.At > w.ledger.written[t.Node] || closed != 0 && t.Return.At >= closed {
+	if closed := t.Node.closed; (t.Node.port.dead() || t.Node.unwritten) && t.Return.At > w.ledger.written[t.Node] || closed != 0 && t.Return.At >= closed {
 		a.less += max(amount, 0)
 		a.more += max(-amount, 0)
 	}

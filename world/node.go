@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,16 +15,17 @@ import (
 // node is one process, from its limiter down to its port, put together as
 // cmd/sluice does it. A slot has one node after the other.
 type node struct {
-	world    *World
-	slot     int
-	gen      int
-	port     *port
-	guarded  *failover.Store
-	ahead    *advance.Store
-	limiter  *sluice.Limiter
-	recorder *catalog.Recorder
-	gates    gates
-	closed   time.Duration // when it was; 0 before
+	world     *World
+	slot      int
+	gen       int
+	port      *port
+	guarded   *failover.Store
+	ahead     *advance.Store
+	limiter   *sluice.Limiter
+	recorder  *catalog.Recorder
+	gates     gates
+	closed    time.Duration // when it was; 0 before
+	unwritten bool          // it could not write all that it had counted
 }
 
 // backoff and the phases are shorter than the defaults, so that worlds are.
@@ -104,9 +104,12 @@ func (w *World) stop(slot int) {
 
 func (n *node) clear() {
 	// As cmd/sluice does: the last opened first.
-	errs := errors.Join(n.recorder.Close(), n.ahead.Close())
-	if errs != nil {
-		n.world.note(n.port, "closing: %v", errs)
+	if err := n.recorder.Close(); err != nil {
+		n.unwritten = true
+		n.world.note(n.port, "usage is lost: %v", err)
+	}
+	if err := n.ahead.Close(); err != nil {
+		n.world.note(n.port, "holds are not returned: %v", err)
 	}
 }
 
