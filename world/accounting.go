@@ -23,7 +23,8 @@ import (
 // whether a settlement happened, the one after it changes by as much less or
 // more. A lease that was given because nobody knew whether the store had counted
 // it may exist twice, so either of the two is settled; and one whose taker was
-// told only when it asked again was booked by nobody. Of an entity that was erased nothing is expected.
+// told only when it asked again was booked by nobody. What a lease costs after
+// the store forgot acknowledged writes is not known. Of an entity that was erased nothing is expected.
 func (w *World) accounting() (failures []Failure) {
 	expected := map[series]*account{}
 	leases := map[string]*lease{}
@@ -62,6 +63,7 @@ type account struct {
 
 // lease is what a caller knows of its own.
 type lease struct {
+	at     time.Duration
 	taken  time.Time
 	stored []time.Time // if the store may have it too: when it may have been taken there
 	took   []sluice.Tokens
@@ -98,6 +100,7 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 				w.bookOne(all, t, dm.Key, d.Time, cost, true)
 			}
 		}
+		le.at = t.Return.At
 		if d.Source == sluice.Unknown || d.Repeated {
 			le.stored = []time.Time{time.UnixMicro(t.Call.Store), time.UnixMicro(t.Return.Store)}
 		}
@@ -135,6 +138,12 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 				a := accountOf(all, seriesOf(key, at))
 				a.less += max(cost, le.cost[i])
 				a.more += max(cost, le.cost[i])
+			}
+		}
+		for _, forgot := range w.store.forgot {
+			if a := accountOf(all, seriesOf(key, le.taken)); forgot.At > le.at && forgot.At < t.Return.At {
+				a.less += max(cost, le.took[i])
+				a.more += max(cost, le.took[i])
 			}
 		}
 		if t.Err != nil {
