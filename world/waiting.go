@@ -125,7 +125,7 @@ const (
 	// wakeUp is how long it may take, with nothing wrong, until a caller that
 	// can pass is told so and has asked again; more than the few messages that
 	// it takes, and than the time between two samples.
-	wakeUp = 200 * time.Millisecond
+	wakeUp = 250 * time.Millisecond
 
 	// renewal is how long it may take where notifications can be lost or a
 	// node can leave a ticket behind, and for windows and concurrency, which
@@ -133,7 +133,7 @@ const (
 	// two seconds in any case.
 	renewal = 2*time.Second + wakeUp
 
-	sampleEvery = 50 * time.Millisecond
+	sampleEvery = 100 * time.Millisecond
 )
 
 // sample looks every so often whether a caller that waits at the head of its
