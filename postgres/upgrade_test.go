@@ -145,6 +145,28 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(t, s, demand("c", hourly, 6), true)
+
+	// Tickets mean nothing to the older, which leaves them there.
+	take(t, s, demand("d", hourly, 10), true)
+	waiting := sluice.Take{Demands: []sluice.Demand{demand("d", hourly, 3)}, Ticket: sluice.Ticket{ID: id}}
+	var d sluice.Decision
+	if err := l.Decide(ctx, &waiting, &d); err != nil || d.Allowed {
+		t.Fatal(d.Allowed, err)
+	}
+	if _, err := l.Adjust(ctx, demand("d", hourly, -4)); err != nil {
+		t.Fatal(err)
+	}
+	take(t, s, demand("d", hourly, 2), false)
+	want("past who waits", old.general("d", "", 1), true)
+	want("past who waits, plain", old.plain("d", 1), true)
+	old.sweep()
+	take(t, s, demand("d", hourly, 1), false)
+	if _, err := l.Adjust(ctx, demand("d", hourly, -1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Decide(ctx, &waiting, &d); err != nil || !d.Allowed {
+		t.Fatal(d.Allowed, err)
+	}
 }
 
 // TestNewSchemaHasOnlyWhatIsCalled: no functions of older versions, which are

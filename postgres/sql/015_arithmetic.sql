@@ -1,5 +1,5 @@
 -- The arithmetic of package bucket, in the same integers. Where this and that
--- differ, this is wrong; arithmetic_test.go compares them.
+-- differ, this is wrong; the conformance suite and extreme_test.go compare them.
 --
 -- They work on a copy of a bucket that view_v2 has brought to the present: a
 -- bucket.View, which becomes the state where a change is written, and beside it

@@ -45,7 +45,8 @@ BEGIN
     RETURN w;
 END $$;
 
--- stand_v2 makes w what a caller with a ticket sees: Spec.Stand.
+-- stand_v2 makes w what a caller with a ticket sees: Spec.Stand. Who of one node
+-- is first, the node itself decides.
 CREATE FUNCTION sluice.stand_v2(w sluice.working_v2, node bigint, seq bigint, rank bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -56,6 +57,7 @@ BEGIN
     w.ahead_ends := NULL;
     FOR i IN 1 .. coalesce(cardinality(w.tickets), 0) BY 5 LOOP
         EXIT WHEN NOT sluice.ticket_before_v2(w.tickets[i + 2], w.tickets[i], w.tickets[i + 1], w.rank, node, seq);
+        CONTINUE WHEN w.tickets[i] = node;
         w.ahead := least(w.ahead + w.tickets[i + 3], sluice.max_tokens_v2());
         w.ahead_ends := least(w.ahead_ends, w.tickets[i + 4]);
     END LOOP;
@@ -76,26 +78,26 @@ BEGIN
 END $$;
 
 -- queue_v2 puts a ticket in with the rank that stand_v2 has found, in the place
--- of the one of its id: Spec.Queue.
+-- of the one of its node: Spec.Queue.
 CREATE FUNCTION sluice.queue_v2(w sluice.working_v2, node bigint, seq bigint, cost bigint, expires bigint) RETURNS sluice.working_v2
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    place int := 1;
+    kept  bigint[];
+    place int := 1; -- in kept
 BEGIN
-    IF sluice.ticket_v2(w.tickets, node, seq) IS NOT NULL THEN
-        w := sluice.leave_v2(w, node, seq);
-    END IF;
-    w.was_tickets := w.tickets;
-    w.changed := true;
-    IF coalesce(cardinality(w.tickets), 0) >= 5 * 256 THEN
-        RETURN w;
-    END IF;
-    WHILE place < coalesce(cardinality(w.tickets), 0)
-        AND sluice.ticket_before_v2(w.tickets[place + 2], w.tickets[place], w.tickets[place + 1], w.rank, node, seq) LOOP
-        place := place + 5;
+    FOR i IN 1 .. coalesce(cardinality(w.tickets), 0) BY 5 LOOP
+        CONTINUE WHEN w.tickets[i] = node;
+        kept := kept || w.tickets[i : i + 4];
+        IF sluice.ticket_before_v2(w.tickets[i + 2], w.tickets[i], w.tickets[i + 1], w.rank, node, seq) THEN
+            place := place + 5;
+        END IF;
     END LOOP;
-    w.tickets := w.tickets[: place - 1] || ARRAY[node, seq, w.rank, cost, expires] || w.tickets[place :];
-    w.was_tickets := w.tickets;
-    w.line_ends := greatest(w.line_ends, expires);
+    IF coalesce(cardinality(kept), 0) < 5 * 256 THEN
+        kept := kept[: place - 1] || ARRAY[node, seq, w.rank, cost, expires] || kept[place :];
+    END IF;
+    w.tickets := kept;
+    w.was_tickets := kept;
+    w.line_ends := sluice.line_ends_v2(kept);
+    w.changed := true;
     RETURN w;
 END $$;

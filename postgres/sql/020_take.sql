@@ -168,13 +168,16 @@ BEGIN
                             roomy[i] := NOT allowed;
                         END IF;
                         consumed[i] := consumed[i] + w.used;
-                        ws[places[i]] := sluice.store_v2(w);
+                        ws[places[i]] := CASE WHEN w.still THEN sluice.store_v2(w) ELSE w END;
                     END IF;
                 END IF;
                 remaining[i] := w.capacity - w.used;
                 frees[i] := remaining[i] - w.held;
                 retries[i] := CASE WHEN fits[i] THEN 0 ELSE sluice.later_v2(w, sluice.retry_v2(w, asks[j])) END;
-                resets[i] := sluice.later_v2(w, sluice.reset_v2(w));
+                resets[i] := sluice.reset_v2(w);
+                IF w.behind > 0 THEN
+                    resets[i] := sluice.later_v2(w, resets[i]);
+                END IF;
             END LOOP;
 
             IF ids[t] <> '' AND take_flags[t] & 1 = 0 AND (allowed OR effect) AND NOT lost THEN
