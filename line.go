@@ -125,6 +125,10 @@ func (ls *lines) turn(ctx context.Context, w *waiter, pause time.Duration) error
 		first := w.first
 		ls.mu.Unlock()
 		if first {
+			select {
+			case <-w.woken: // asking once is enough
+			default:
+			}
 			return nil
 		}
 	}

@@ -128,7 +128,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 	for i := range seats {
 		st, dm := &seats[i], &t.Demands[i]
 		if st.what == inHand {
-			results[i] = st.local.result(dm.Charge(), d.Allowed, now, epoch)
+			results[i] = s.result(st.local, dm.Charge(), d.Allowed, now)
 			continue
 		}
 		r := got.Results[next]
@@ -150,10 +150,11 @@ func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Durati
 		retry = max(retry, l.breather())
 	}
 	shortOf := sluice.Tokens(0)
-	if !r.Fits || r.Remaining < cost {
+	if !r.Fits || r.Free < cost {
 		shortOf = cost
 	}
-	l.hear(r.Remaining, shortOf, sent)
+	l.hear(r.Remaining, r.Free, shortOf, sent)
+	l.resets = now + r.ResetAfter
 	l.used, l.probe = now, false
 	switch {
 	case dm.CountRefused || dm.Shadow:

@@ -115,10 +115,12 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		return
 	}
 	shortOf := sluice.Tokens(0)
-	if g.Amount == 0 || g.Remaining < max(f.least, waiting-g.Amount) {
+	if g.Amount == 0 || g.Free < max(f.least, waiting-g.Amount) {
 		shortOf = f.least
 	}
-	l.hear(g.Remaining, shortOf, sent)
+	if g.RetryIn != 0 || g.Amount > 0 { // the store was asked
+		l.hear(g.Remaining, g.Free, shortOf, sent)
+	}
 	if g.Amount > 0 {
 		s.stats.granted.Add(1)
 		kept := g.Expires.Sub(g.Now)
@@ -128,10 +130,11 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		} else {
 			l.holds[1] = h
 		}
-		if g.Amount < r.Max && g.Remaining < f.least {
+		if g.Amount < r.Max && g.Free < f.least {
 			// That was all there was. When it is spent, let a few tokens
 			// come before asking again.
-			l.deny(f.least, max(gap, l.dueIn(f.least-g.Remaining)), now)
+			l.deny(f.least, max(gap, l.comesIn(f.least-g.Free, g.Now)), now)
+			s.askAgain(l, f)
 		}
 		return
 	}
@@ -148,7 +151,36 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.denyHeld(f.least, max(g.RetryIn, l.breather()), now)
 	default:
 		l.deny(f.least, max(g.RetryIn, l.breather()), now)
+		s.askAgain(l, f)
 	}
+}
+
+// askAgain asks for more of a drained bucket as soon as some should have come,
+// if callers were refused meanwhile: so the next finds it in hand, and nobody
+// has to wait for the answer. Where it takes longer, whoever comes then asks.
+func (s *Store) askAgain(l *local, f *flight) {
+	now, _ := s.clock.now()
+	pause := l.denyUntil - now
+	if pause > gap {
+		return
+	}
+	time.AfterFunc(pause, func() {
+		f.shard.mu.Lock()
+		defer f.shard.mu.Unlock()
+		if l.refused > 0 && f.shard.byKey[l.key] == l {
+			s.launch(l, f.shard, f.least)
+		}
+	})
+}
+
+// comesIn is how long it takes from now, in the store's time, until n more are
+// there: to be refilled, or for the window to end.
+func (l *local) comesIn(n sluice.Tokens, now time.Time) time.Duration {
+	if l.limit.Algorithm != sluice.FixedWindow {
+		return l.dueIn(n)
+	}
+	_, end := l.window(now.UnixMicro())
+	return time.Duration(end-now.UnixMicro()) * time.Microsecond
 }
 
 // dueIn is about how long it takes n to be refilled.

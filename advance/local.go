@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 const (
@@ -31,12 +32,18 @@ type local struct {
 
 	denyUntil time.Duration
 	denyCost  sluice.Tokens
+	denyOnly  bool          // only that cost was refused: of others it tells nothing
 	denyRetry time.Duration // when it really could pass
 	exactOnly time.Duration // until then the store decides each take
 	probe     bool          // the store decides the next take, and the others wait for it
 
-	remaining sluice.Tokens // in the store, when last heard
+	free      sluice.Tokens // in the store, when last heard
 	told      time.Duration // when that was, at the earliest
+	known     bool          // it was heard of at all
+	remaining sluice.Tokens // what was not used then, held or not
+	resets    time.Duration // when a sliding window is full again
+	unsaid    sluice.Tokens // what was spent here and the store did not know of then
+	spec      *bucket.Spec  // of a fixed window
 	shortOf   sluice.Tokens // the cost it was not enough for; 0 if it was
 	refused   sluice.Tokens // here since then
 	before    sluice.Tokens // and between the answer before and that one
@@ -92,6 +99,7 @@ func (l *local) available(now time.Duration, epoch uint64) sluice.Tokens {
 // spend takes n, which is available.
 func (l *local) spend(n sluice.Tokens, now time.Duration) {
 	l.spent += n
+	l.unsaid += n
 	l.used = now
 	for i := range l.holds {
 		h := &l.holds[i]
@@ -104,6 +112,7 @@ func (l *local) spend(n sluice.Tokens, now time.Duration) {
 // giveBack undoes spend, if the tokens can still be used.
 func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
 	l.spent -= n
+	l.unsaid -= n
 	for i := range l.holds {
 		h := &l.holds[i]
 		if h.valid(now, epoch) {
@@ -116,15 +125,30 @@ func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
 
 // denied reports whether a refusal still stands for cost.
 func (l *local) denied(cost sluice.Tokens, now time.Duration) bool {
-	return now < l.denyUntil && cost >= l.denyCost
+	return now < l.denyUntil && (cost == l.denyCost || cost > l.denyCost && !l.denyOnly)
 }
 
-// deny remembers a refusal that could pass after retry.
+// deny remembers a refusal that could pass after retry. How long other costs
+// have to wait follows from it unless they would wait for something else: the
+// next part of a sliding window to end, or what nodes hold to come back.
 func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
 	if retry == sluice.Never {
 		return // costs nothing to find out again, and the answer is another
 	}
 	l.denyUntil, l.denyCost, l.denyRetry = now+min(retry, denyFor), cost, now+retry
+	l.denyOnly = l.limit.Algorithm == sluice.SlidingWindow || l.free != l.remaining
+}
+
+// deniedFor is how long a cost that is denied has to wait: of a token bucket,
+// for as long again as refill takes for what it wants more than was refused.
+func (l *local) deniedFor(cost sluice.Tokens, now time.Duration) time.Duration {
+	retry := max(l.denyRetry-now, time.Microsecond)
+	if more := cost - l.denyCost; more > 0 && l.limit.Algorithm == sluice.TokenBucket {
+		amount, period := l.limit.Rate()
+		whole, rest := int64(more)/amount, int64(more)%amount
+		retry += time.Duration(whole*period+(rest*period+amount-1)/amount) * time.Microsecond
+	}
+	return retry
 }
 
 // breather is how long to leave a drained bucket alone, so that a few tokens
@@ -136,14 +160,34 @@ func (l *local) breather() time.Duration { return min(gap, 4*l.dueIn(sluice.Toke
 func (l *local) denyHeld(cost sluice.Tokens, retry, now time.Duration) {
 	l.deny(cost, retry, now)
 	l.denyUntil = min(l.denyUntil, now+gap)
+	l.denyOnly = true
 	l.probe = true
 }
 
-// hear remembers what the store had left when it was asked at sent, and which
-// cost, if any, that is not enough for.
-func (l *local) hear(remaining, shortOf sluice.Tokens, sent time.Duration) {
-	l.remaining, l.shortOf, l.told = remaining, shortOf, sent
+// hear remembers what the store had left and what of it was free when it was
+// asked at sent, and which cost, if any, that is not enough for.
+func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration) {
+	l.remaining, l.free, l.shortOf, l.told, l.known = remaining, free, shortOf, sent, true
 	l.before, l.refused = l.refused, 0
+	l.unsaid = l.settle.amount - l.settle.left
+	for i := range l.holds {
+		l.unsaid += l.holds[i].amount - l.holds[i].left
+	}
+}
+
+// left is what is not used by now, as far as this node knows: what the store
+// said, with what was refilled since, less what was spent here. What other
+// nodes have spent and not reported yet is not known.
+func (l *local) left(now time.Duration) sluice.Tokens {
+	return min(l.limit.Capacity(), l.remaining+l.refilled(now)-l.unsaid)
+}
+
+// refilled is about what has come back since the store was heard.
+func (l *local) refilled(now time.Duration) sluice.Tokens {
+	if l.limit.Algorithm != sluice.TokenBucket {
+		return 0
+	}
+	return sluice.Tokens(min(float64(l.limit.Amount)*float64(now-l.told)/float64(l.limit.Period), float64(sluice.MaxTokens)))
 }
 
 // outlook is the most that the store can have by now as far as is known, that
@@ -151,11 +195,11 @@ func (l *local) hear(remaining, shortOf sluice.Tokens, sent time.Duration) {
 func (l *local) outlook(now time.Duration) sluice.Tokens {
 	switch {
 	case l.limit.Algorithm == sluice.TokenBucket:
-		return l.remaining + sluice.Tokens(float64(l.limit.Amount)*float64(now-l.told)/float64(l.limit.Period))
+		return l.free + l.refilled(now)
 	case now >= l.denyRetry:
 		return l.limit.Capacity()
 	}
-	return l.remaining
+	return l.free
 }
 
 // ahead is what those want who are asking the store already.
@@ -173,7 +217,8 @@ func (l *local) ahead() sluice.Tokens {
 // lately, so that it finds takers in any case. So nobody waits for an answer
 // that is most likely a refusal.
 func (l *local) spokenFor(cost sluice.Tokens, now time.Duration) bool {
-	if l.shortOf == 0 || cost < l.shortOf || l.asking == nil && l.inStore == 0 {
+	if l.shortOf == 0 || cost < l.shortOf || cost > l.limit.Capacity() || l.limit.Algorithm != sluice.TokenBucket ||
+		l.asking == nil && l.inStore == 0 {
 		return false
 	}
 	outlook := l.outlook(now)
@@ -211,7 +256,7 @@ func (l *local) want(now time.Duration) sluice.Tokens {
 	if l.asked != 0 {
 		n = max(n/16, sluice.Tokens(l.rate*horizon.Seconds()))
 	}
-	if l.remaining < l.limit.Capacity()/4 && l.asked != 0 {
+	if l.free < l.limit.Capacity()/4 && l.asked != 0 {
 		// Others may need what there is: take only what is spent at once.
 		n = max(sluice.Token, min(n, sluice.Tokens(l.rate*gap.Seconds())))
 	}

@@ -193,12 +193,25 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	return s.inner.List(ctx, q)
 }
 
-// forgive forgets a refusal.
+// forgive forgets a refusal, or all of them for [sluice.AnyKey].
 func (s *Store) forgive(k sluice.Key) {
+	if k == sluice.AnyKey {
+		for i := range s.table.shards {
+			sh := &s.table.shards[i]
+			sh.mu.Lock()
+			for _, l := range sh.byKey {
+				l.forgive()
+			}
+			sh.mu.Unlock()
+		}
+		return
+	}
 	sh := &s.table.shards[s.table.shard(&k)]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if l := sh.byKey[k]; l != nil {
-		l.denyUntil, l.exactOnly, l.shortOf = 0, 0, 0
+		l.forgive()
 	}
 }
+
+func (l *local) forgive() { l.denyUntil, l.exactOnly, l.shortOf = 0, 0, 0 }

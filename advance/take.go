@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // Take decides with tokens in hand where it can, and asks the inner store
 // where it must.
 func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	if t.Peek || t.ID != "" || t.UpTo || t.Within > 0 {
+	if t.Peek || t.ID != "" || t.UpTo || t.Ticket.ID.Node != 0 || hopeless(t) {
 		return s.exact(ctx, t, d)
 	}
 	var few [4]seat
@@ -55,6 +56,16 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 			}
 		}
 	}
+}
+
+// hopeless reports whether t can never pass, which the store says best.
+func hopeless(t *sluice.Take) bool {
+	for i := range t.Demands {
+		if dm := &t.Demands[i]; dm.Charge() > dm.Limit.Capacity() && !dm.Shadow {
+			return true
+		}
+	}
+	return false
 }
 
 // seat is where one demand stands.
@@ -143,8 +154,8 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 // start makes l ready for another limit. What was held under the old one
 // lapses with its expiry.
 func (s *Store) start(l *local, limit sluice.Limit) {
-	l.limit = limit
-	l.holds, l.settle = [2]hold{}, hold{}
+	l.limit, l.spec, l.known = limit, nil, false
+	l.holds, l.settle, l.unsaid = [2]hold{}, hold{}, 0
 	l.denyUntil, l.shortOf = 0, 0
 	l.asked, l.spent, l.turned, l.rate = 0, 0, 0, 0
 }
@@ -204,33 +215,67 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 	for i := range seats {
 		st, cost := &seats[i], t.Demands[i].Charge()
 		switch st.what {
-		case denied, turned:
-			retry := max(st.local.denyRetry-now, time.Microsecond)
-			if st.what == turned {
-				retry = st.local.retryIn(cost, now)
-			}
-			results[i] = sluice.Result{
-				Remaining: st.local.remaining, RetryAfter: retry,
-				ResetAfter: st.local.dueIn(t.Demands[i].Limit.Capacity() - st.local.remaining),
-			}
+		case denied:
+			results[i] = s.figures(st.local, now)
+			results[i].RetryAfter = st.local.deniedFor(cost, now)
+		case turned:
+			results[i] = s.figures(st.local, now)
+			results[i].RetryAfter = st.local.retryIn(cost, now)
 		case inHand:
-			results[i] = st.local.result(cost, d.Allowed, now, epoch)
+			results[i] = s.result(st.local, cost, d.Allowed, now)
 		default:
-			results[i] = sluice.Result{Fits: true} // not asked
+			results[i] = s.figures(st.local, now) // not asked
+			results[i].Fits = true
 		}
 	}
 	d.Conclude()
 }
 
-// result is the answer of a bucket whose tokens are in hand. What remains is
-// what is here and what was in the store when last heard.
-func (l *local) result(cost sluice.Tokens, spent bool, now time.Duration, epoch uint64) sluice.Result {
-	r := sluice.Result{Fits: true, Remaining: l.remaining + l.available(now, epoch)}
+// result is the answer of a bucket whose tokens are in hand.
+func (s *Store) result(l *local, cost sluice.Tokens, spent bool, now time.Duration) sluice.Result {
+	r := s.figures(l, now)
+	r.Fits = true
 	if spent {
 		r.Consumed = cost
 	}
-	r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
 	return r
+}
+
+// figures is what is known here of a bucket.
+func (s *Store) figures(l *local, now time.Duration) sluice.Result {
+	if l == nil || !l.known {
+		return sluice.Result{Unknown: true}
+	}
+	r := sluice.Result{Remaining: l.left(now)}
+	r.Free = min(r.Remaining, l.outlook(now))
+	switch l.limit.Algorithm {
+	case sluice.TokenBucket:
+		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
+	case sluice.FixedWindow:
+		at := s.clock.storeTime(now).UnixMicro()
+		start, end := l.window(at)
+		if s.clock.storeTime(l.told).UnixMicro() < start {
+			return sluice.Result{Unknown: true} // it was another window
+		}
+		if r.Remaining < l.limit.Capacity() {
+			r.ResetAfter = time.Duration(end-at) * time.Microsecond
+		}
+	default:
+		r.ResetAfter = max(l.resets-now, 0)
+	}
+	return r
+}
+
+// window is the fixed window that a time of the store is in.
+func (l *local) window(at int64) (start, end int64) {
+	if l.spec == nil {
+		spec, err := bucket.Compile(l.limit)
+		if err != nil {
+			return at, at // the store has said so
+		}
+		l.spec = spec
+	}
+	return l.spec.Window(at)
 }
 
 // lock locks the shards of all seats in order, each once.

@@ -96,7 +96,7 @@ func address(t *testing.T, out io.Reader) string {
 
 func fetch(t *testing.T, url string) string {
 	t.Helper()
-	client := http.Client{Timeout: 10 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	response, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -173,13 +174,16 @@ func (c *canvas) mark(at time.Duration, what string) {
 
 // TestPicture draws a timeline that is known, and reads it back.
 func TestPicture(t *testing.T) {
-	l := newTimeline(time.Minute, func() failover.State { return failover.Testing })
-	for range 30 {
-		l.note(&sluice.Decision{Allowed: true}, nil, time.Millisecond)
-		l.note(&sluice.Decision{Source: sluice.Degraded}, nil, time.Millisecond)
-	}
-	l.note(nil, errors.New("no"), 2*time.Millisecond)
-	l.end()
+	var l *timeline
+	synctest.Test(t, func(*testing.T) {
+		l = newTimeline(time.Minute, func() failover.State { return failover.Testing })
+		for range 30 {
+			l.note(&sluice.Decision{Allowed: true}, nil, time.Millisecond, false)
+			l.note(&sluice.Decision{Source: sluice.Degraded}, nil, time.Millisecond, false)
+		}
+		l.note(nil, errors.New("no"), 2*time.Millisecond, false)
+		l.end()
+	})
 	l.length = 3 * slot
 	picture := l.picture()
 	for in := xml.NewDecoder(bytes.NewReader(picture)); ; {

@@ -45,9 +45,9 @@ type timeline struct {
 
 	firstError atomic.Value
 
-	// late is by how much the machine was late to look at the state, at
-	// worst: answers were late by as much.
-	late time.Duration
+	counts    [kinds]atomic.Int64
+	recovered atomic.Bool
+	strays    atomic.Int64 // local answers to takes that began when it had recovered
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -66,7 +66,6 @@ func newTimeline(most time.Duration, state func() failover.State) *timeline {
 		tick := time.NewTicker(slot)
 		defer tick.Stop()
 		for next := 0; ; {
-			l.late = max(l.late, time.Since(l.start)-time.Duration(next)*slot-slot)
 			for now := state(); next <= l.place(); next++ { // several after a tick that was late
 				l.slots[next].state = now
 			}
@@ -89,8 +88,9 @@ func (l *timeline) end() {
 // place is the number of the slot that it is.
 func (l *timeline) place() int { return min(int(time.Since(l.start)/slot), len(l.slots)-1) }
 
-// note writes an answer down that took so long.
-func (l *timeline) note(d *sluice.Decision, err error, took time.Duration) {
+// note writes an answer down that took so long, to a take that began before
+// the recovery or after it.
+func (l *timeline) note(d *sluice.Decision, err error, took time.Duration, recovered bool) {
 	k := errored
 	switch {
 	case err != nil:
@@ -108,11 +108,23 @@ func (l *timeline) note(d *sluice.Decision, err error, took time.Duration) {
 	}
 	if k == degraded || k == denied || k == unknown {
 		l.local.CompareAndSwap(0, int64(time.Since(l.start)))
+		if recovered {
+			l.strays.Add(1)
+		}
 	}
+	l.counts[k].Add(1)
 	for slowest := l.slowest.Load(); int64(took) > slowest && !l.slowest.CompareAndSwap(slowest, int64(took)); {
 		slowest = l.slowest.Load()
 	}
 	l.slots[l.place()].counts[k].Add(1)
+}
+
+// count is how many of some kinds there were so far.
+func (l *timeline) count(kinds ...kind) (n int64) {
+	for _, k := range kinds {
+		n += l.counts[k].Load()
+	}
+	return n
 }
 
 // used are the slots from the start to the end.

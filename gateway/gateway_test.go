@@ -71,7 +71,7 @@ func running(t testing.TB, c gateway.Config) (*gateway.Gateway, string) {
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		g.Shutdown(ctx)
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {

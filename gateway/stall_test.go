@@ -50,7 +50,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 			}
 			defer conn.Close()
 			fmt.Fprintf(conn, "%sHost: x\r\nContent-Length: 1000\r\n\r\nhalf", head)
-			conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			conn.SetReadDeadline(time.Now().Add(time.Minute))
 			answer, err := io.ReadAll(conn) // until it is closed
 			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 4") {
 				t.Errorf("%.60q, %v", answer, err)
@@ -63,7 +63,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 func TestAReplayThatIsNotFetched(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 32<<20)) })
 	big := strings.Replace(keyed, "POST /orders}", "POST /orders, max_body: 64MiB}", 1)
-	g, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, big), Inner: gateway.Idempotent(keeper(t)), StallTimeout: 200 * time.Millisecond})
+	g, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, big), Inner: gateway.Idempotent(keeper(t)), StallTimeout: 3 * time.Second})
 	if response, body := do(t, "POST", url+"/orders", nil, "Idempotency-Key", "k"); response.StatusCode != 200 || len(body) != 32<<20 {
 		t.Fatal(response.StatusCode, len(body))
 	}
@@ -77,7 +77,7 @@ func TestAReplayThatIsNotFetched(t *testing.T) {
 	if err != nil || !strings.Contains(line, "200") {
 		t.Fatal(line, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := g.Shutdown(ctx); err != nil {
 		t.Errorf("it is still being sent: %v", err)
@@ -110,7 +110,7 @@ func TestShutdownBreaksOffRunsThatOutliveTheirClient(t *testing.T) {
 		if err == nil {
 			t.Error("it says that everything was answered")
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it hangs")
 	}
 }

@@ -47,7 +47,7 @@ func TestWhatOneNodeLearnsTheOtherHeeds(t *testing.T) {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	if took := time.Since(start); took < 1900*time.Millisecond || took > 10*time.Second {
-		t.Errorf("the other node went on after %s, want 2 s", took)
+	if took := time.Since(start); took < 1900*time.Millisecond {
+		t.Errorf("the other node went on after %s, want 2 s at least", took)
 	}
 }

@@ -140,7 +140,7 @@ func scope(key string) idempotency.Scope {
 // component does.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -25,7 +25,7 @@ func redisKeeper(tb testing.TB, server *redistest.Server, timeout time.Duration)
 
 func TestWithoutAStore(t *testing.T) {
 	server := redistest.Start(t)
-	k := redisKeeper(t, server, 200*time.Millisecond)
+	k := redisKeeper(t, server, 2*time.Second)
 	var o orders
 	anyway := k.Handler(always(prepared(t, nil)), &o)
 	careful := k.Handler(always(prepared(t, func(r *idempotency.Route) { r.OnUnavailable = idempotency.Refuse })), &o)
@@ -63,7 +63,7 @@ func TestWithoutAStore(t *testing.T) {
 // it is back, so that the work is not done twice.
 func TestAStoreThatIsAwayAtTheEndIsToldLater(t *testing.T) {
 	server := redistest.Start(t)
-	k := redisKeeper(t, server, 200*time.Millisecond)
+	k := redisKeeper(t, server, 2*time.Second)
 	runs := 0
 	h := k.Handler(always(prepared(t, nil)), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		runs++
@@ -97,7 +97,7 @@ func scripts(server *redistest.Server) int {
 
 func TestRoundTrips(t *testing.T) {
 	server := redistest.Start(t)
-	k := redisKeeper(t, server, 5*time.Second)
+	k := redisKeeper(t, server, time.Minute)
 	var o orders
 	h := k.Handler(always(prepared(t, nil)), &o)
 	do(h, post("load the script", "x"))

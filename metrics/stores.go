@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/postgres"
+	"github.com/sluice-go/sluice/redis"
 )
 
 // Memory shows the figures of a memory store.
@@ -50,6 +51,17 @@ func Postgres(s *postgres.Store) prometheus.Collector {
 		add(1, float64(st.Batches))
 		add(2, float64(st.ClockBack), "back")
 		add(2, float64(st.ClockForward), "forward")
+	})
+}
+
+// Redis shows the figures of a store on Redis.
+func Redis(s *redis.Store) prometheus.Collector {
+	return collect([]figure{
+		{name: "sluice_clock_steps_total", help: clockSteps, label: "direction"},
+	}, func(add func(int, float64, ...string)) {
+		st := s.Stats()
+		add(0, float64(st.ClockBack), "back")
+		add(0, float64(st.ClockForward), "forward")
 	})
 }
 

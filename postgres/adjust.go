@@ -29,9 +29,11 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 		rules[places[i]-1], costs[places[i]-1] = limits.number(&changes[i].Limit), int64(changes[i].Cost)
 	}
 	var (
-		now, latest                 int64
-		isLost                      bool
-		consumed, remaining, resets []int64
+		now, latest        int64
+		isLost             bool
+		consumed, returned []int64
+		remaining, frees   []int64
+		resets             []int64
 	)
 	err = s.withWindows(limits, func() (bool, int64, error) {
 		err := s.call(ctx, &now, func(ctx context.Context, conn *pgx.Conn) error {
@@ -40,7 +42,7 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 				keys.namespaces, keys.entities, keys.resources, keys.names,
 				limits.algorithms, limits.amounts, limits.periods, limits.bursts, limits.calendars, limits.zones, limits.bounds,
 				rules, costs,
-			).Scan(&now, &isLost, &latest, &consumed, &remaining, &resets)
+			).Scan(&now, &isLost, &latest, &consumed, &returned, &remaining, &frees, &resets)
 		})
 		return isLost, latest, err
 	})
@@ -53,11 +55,13 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 		results = append(results, sluice.Result{
 			Fits:       true,
 			Consumed:   sluice.Tokens(consumed[n]),
+			Returned:   sluice.Tokens(returned[n]),
 			Remaining:  sluice.Tokens(remaining[n]),
+			Free:       sluice.Tokens(frees[n]),
 			ResetAfter: duration(resets[n]),
 		})
-		s.marks.setTight(s.marks.hashOf(&changes[i].Key), remaining[n] <= 0)
-		if consumed[n] < 0 {
+		s.marks.setTight(s.marks.hashOf(&changes[i].Key), frees[n] <= 0)
+		if returned[n] > 0 {
 			s.watch.made(changes[i].Key)
 		}
 	}

@@ -77,7 +77,7 @@ func (b *batch) number() {
 
 // glance reports whether there is probably nothing to write.
 func (b *batch) glance(m *marks) bool {
-	return !slices.ContainsFunc(b.requests, func(r *request) bool { return !r.tight(m) })
+	return !slices.ContainsFunc(b.requests, func(r *request) bool { return !r.idle(m) })
 }
 
 // fail answers all with an error.

@@ -9,6 +9,8 @@ import (
 // clock compares the database's time with this process's monotonic one, to
 // know about what time it is there, and to notice when it is set: no bucket
 // goes back in time, but one refills for as long as the clock is set forward.
+// It hears of the time at least as often as the store sweeps, so it also
+// notices when nothing was heard for long: buckets have refilled meanwhile.
 type clock struct {
 	mu    sync.Mutex
 	set   bool
@@ -18,10 +20,17 @@ type clock struct {
 
 	back    int64
 	forward int64
+	gaps    int64
 }
 
-// step is the least difference that is taken for a clock that was set.
-const step = 250 * time.Millisecond
+const (
+	// step is the least difference that is taken for a clock that was set.
+	step = 250 * time.Millisecond
+
+	// longGap is how long the database must not have been heard of for that to
+	// be worth a line in the log: several sweeps.
+	longGap = 15 * time.Second
+)
 
 // saw is told what the database's clock showed at some moment since asked.
 func (c *clock) saw(there int64, asked time.Time, log *slog.Logger) {
@@ -37,7 +46,10 @@ func (c *clock) saw(there int64, asked time.Time, log *slog.Logger) {
 			log.Warn("postgres store: the database's clock was set back: no bucket refills until it has caught up", "by", (early - elapsed + step).Round(time.Millisecond))
 		case elapsed > late:
 			c.forward++
-			log.Warn("postgres store: the database's clock was set forward: buckets refill for the difference", "by", (elapsed - late + step).Round(time.Millisecond))
+			log.Warn("postgres store: the database's clock was set forward, or this machine was suspended: buckets refill for the difference", "by", (elapsed - late + step).Round(time.Millisecond))
+		case elapsed > longGap:
+			c.gaps++
+			log.Warn("postgres store: nothing was heard of the database for long: buckets have refilled meanwhile, to their capacity at most", "for", elapsed.Round(time.Millisecond))
 		}
 	}
 	c.set, c.there, c.here, c.slack = true, there, now, now.Sub(asked)

@@ -17,7 +17,7 @@ type Config struct {
 	// ListenAddress is where to listen for notifications of room made by
 	// other processes. It is only needed if Address leads to a pooler such as
 	// PgBouncer, through which nothing can be listened to; without it waiting
-	// callers there look again once a second. Empty means Address.
+	// callers there ask again every two seconds. Empty means Address.
 	ListenAddress string
 
 	// Schema is where the tables and functions are. Empty means sluice.

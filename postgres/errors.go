@@ -34,7 +34,7 @@ func judge(err error) outcome {
 	}
 	// The server answers with an error after it has undone the call.
 	switch pg.Code {
-	case "SL001", // lost a race to create a row: again_v1
+	case "SL001", // lost a race to create a row: again_v2
 		"40001", // serialization failure
 		"40P01": // deadlock
 		return again

@@ -7,14 +7,6 @@ import (
 
 // What tests look at from outside.
 
-// Waiting reports whether somebody in this process was refused something and
-// may be waiting for it.
-func Waiting(s *Store) bool {
-	s.watch.mu.Lock()
-	defer s.watch.mu.Unlock()
-	return len(s.watch.wanted) > 0
-}
-
 // Hearing reports whether the store listens for notifications.
 func Hearing(s *Store) bool {
 	s.watch.mu.Lock()

@@ -100,7 +100,11 @@ func operation(r *rand.Rand) func(context.Context, *sluice.Limiter) string {
 	d.CountRefused = r.IntN(6) == 0
 	other := sluice.Demand{Key: key((i + 1) % len(extremes)), Limit: extremes[(i+1)%len(extremes)], Cost: d.Cost}
 	demands := []sluice.Demand{d, other}[:1+r.IntN(2)]
-	kind, within := r.IntN(6), time.Duration(r.Int64N(1<<r.IntN(62)))
+	kind := r.IntN(6)
+	ticket := sluice.Ticket{
+		ID:   sluice.HoldID{Node: uint64(r.IntN(2)) * r.Uint64(), Seq: 1 + uint64(r.IntN(3))<<r.IntN(63)},
+		Rank: time.Duration(r.Int64N(1 << r.IntN(62))),
+	}
 	return func(ctx context.Context, l *sluice.Limiter) string {
 		var answer sluice.Decision
 		var err error
@@ -108,7 +112,7 @@ func operation(r *rand.Rand) func(context.Context, *sluice.Limiter) string {
 		case 0:
 			answer, err = l.TakeUpTo(ctx, demands...)
 		case 1:
-			err = l.Decide(ctx, &sluice.Take{Demands: demands, Within: within}, &answer)
+			err = l.Decide(ctx, &sluice.Take{Demands: demands, Ticket: ticket}, &answer)
 		case 2, 3:
 			changes := append([]sluice.Demand(nil), demands...)
 			if kind == 3 {
@@ -118,6 +122,6 @@ func operation(r *rand.Rand) func(context.Context, *sluice.Limiter) string {
 		default:
 			answer, err = l.Take(ctx, demands...)
 		}
-		return fmt.Sprintf("kind %d %v: %v %v %v %+v", kind, demands, err, answer.Allowed, answer.Delay, answer.Results)
+		return fmt.Sprintf("kind %d %v: %v %v %+v", kind, demands, err, answer.Allowed, answer.Results)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Flags of takes and demands, as take_v1 reads them. What else a demand has is
+// Flags of takes and demands, as take_v2 reads them. What else a demand has is
 // kept above them, for those who settle a lease.
 const (
 	takePeek  = 1
@@ -26,7 +26,7 @@ const (
 	levelShift         = 5 // three bits
 )
 
-// Verdicts of take_v1.
+// Verdicts of take_v2.
 const (
 	_ = iota // refused
 	allowed
@@ -36,16 +36,17 @@ const (
 	lost // in the calendar
 )
 
-// generalArgs are the arguments of take_v1 that take_plain_v1 has not.
+// generalArgs are the arguments of take_v2 that take_plain_v2 has not.
 type generalArgs struct {
 	takeFlags, demandFlags []int16
-	withins, keeps         []int64
+	keeps                  []int64
 	ids                    []string
 	prints                 [][]byte
+	nodes, seqs, ranks     []int64 // of tickets
 	hint                   int64
 }
 
-// flyGeneral has a batch decided by take_v1.
+// flyGeneral has a batch decided by take_v2.
 func (s *Store) flyGeneral(b *batch) {
 	b.number()
 	var a generalArgs
@@ -57,21 +58,22 @@ func (s *Store) flyGeneral(b *batch) {
 		return
 	}
 	var (
-		k, l                                 = &b.keys, &b.limits
-		now                                  int64
-		verdicts                             []int16
-		delays, times                        []int64
-		fits, helds                          []bool
-		consumed, remaining, retries, resets []int64
+		k, l                       = &b.keys, &b.limits
+		now                        int64
+		verdicts                   []int16
+		times                      []int64
+		fits, helds, roomy         []bool
+		consumed, remaining, frees []int64
+		retries, resets            []int64
 	)
 	err := s.call(s.stop, &now, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.sql.take,
 			s.given(), s.patience, b.glance(&s.marks),
 			k.namespaces, k.entities, k.resources, k.names,
 			l.algorithms, l.amounts, l.periods, l.bursts, l.calendars, l.zones, l.bounds,
-			b.sizes, a.takeFlags, a.withins, a.keeps, a.ids, a.prints,
+			b.sizes, a.takeFlags, a.keeps, a.ids, a.prints, a.nodes, a.seqs, a.ranks,
 			b.places, b.rules, b.costs, a.demandFlags,
-		).Scan(&now, &verdicts, &delays, &times, &fits, &helds, &consumed, &remaining, &retries, &resets)
+		).Scan(&now, &verdicts, &times, &fits, &helds, &roomy, &consumed, &remaining, &frees, &retries, &resets)
 	})
 	if err != nil {
 		b.fail(err)
@@ -93,7 +95,6 @@ func (s *Store) flyGeneral(b *batch) {
 			d.Repeated = true
 		}
 		d.Allowed = verdicts[t] == allowed || verdicts[t] == allowedBefore
-		d.Delay = duration(delays[t])
 		d.Time = time.UnixMicro(times[t])
 		for i := range d.Results {
 			n := first + i
@@ -102,10 +103,14 @@ func (s *Store) flyGeneral(b *batch) {
 				Held:       helds[n],
 				Consumed:   sluice.Tokens(consumed[n]),
 				Remaining:  sluice.Tokens(remaining[n]),
+				Free:       sluice.Tokens(frees[n]),
 				RetryAfter: duration(retries[n]),
 				ResetAfter: duration(resets[n]),
 			}
 			s.marks.setTight(r.hashes[i], !fits[n])
+			if roomy[n] {
+				s.watch.made(r.take.Demands[i].Key)
+			}
 		}
 		r.answer(nil)
 	}
@@ -133,7 +138,6 @@ func (a *generalArgs) add(r *request) {
 		}
 	}
 	a.takeFlags = append(a.takeFlags, flags)
-	a.withins = append(a.withins, t.Within.Microseconds())
 	a.keeps = append(a.keeps, t.Keep.Microseconds())
 	a.ids = append(a.ids, text(t.ID))
 	var print []byte
@@ -141,6 +145,8 @@ func (a *generalArgs) add(r *request) {
 		print = fingerprint(t)
 	}
 	a.prints = append(a.prints, print)
+	a.nodes, a.seqs = append(a.nodes, int64(t.Ticket.ID.Node)), append(a.seqs, int64(t.Ticket.ID.Seq))
+	a.ranks = append(a.ranks, t.Ticket.Rank.Microseconds())
 	for i := range t.Demands {
 		a.demandFlags = append(a.demandFlags, demandFlags(&t.Demands[i]))
 	}

@@ -106,7 +106,7 @@ func consumed(tb testing.TB, s sluice.Store) sluice.Tokens {
 // eventually waits until something is so; for what other processes do.
 func eventually(tb testing.TB, what string, is func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); {
+	for deadline := time.Now().Add(time.Minute); !is(); {
 		if time.Now().After(deadline) {
 			tb.Fatalf("still not so: %s", what)
 		}

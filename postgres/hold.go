@@ -25,7 +25,8 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 		previousNodes, previousSeqs, spents      []int64
 		now, latest                              int64
 		isLost                                   bool
-		granted, remaining, ends, times, retries []int64
+		granted, remaining, frees                []int64
+		ends, times, retries                     []int64
 		recalled, helds                          []bool
 	)
 	for i := range requests {
@@ -43,7 +44,7 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 				keys.namespaces, keys.entities, keys.resources, keys.names,
 				limits.algorithms, limits.amounts, limits.periods, limits.bursts, limits.calendars, limits.zones, limits.bounds,
 				places, rules, nodes, seqs, leasts, mosts, ttls, previousNodes, previousSeqs, spents,
-			).Scan(&now, &isLost, &latest, &granted, &remaining, &ends, &times, &retries, &recalled, &helds)
+			).Scan(&now, &isLost, &latest, &granted, &remaining, &frees, &ends, &times, &retries, &recalled, &helds)
 		})
 		return isLost, latest, err
 	})
@@ -54,6 +55,7 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 		g := sluice.Grant{
 			Amount:    sluice.Tokens(granted[i]),
 			Remaining: sluice.Tokens(remaining[i]),
+			Free:      sluice.Tokens(frees[i]),
 			Now:       time.UnixMicro(times[i]),
 			RetryIn:   duration(retries[i]),
 			Recalled:  recalled[i],
@@ -63,14 +65,14 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 			g.Expires = time.UnixMicro(ends[i])
 		}
 		grants[i] = g
-		if requests[i].Previous != (sluice.HoldID{}) && g.Remaining > 0 {
+		if requests[i].Previous != (sluice.HoldID{}) && g.Free > 0 {
 			s.watch.made(requests[i].Key)
 		}
 	}
 	return nil
 }
 
-// Return closes holds.
+// Return closes holds and removes tickets.
 func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	if err := s.ready(ctx); err != nil || len(returns) == 0 {
 		return err

@@ -94,7 +94,7 @@ func (s *Store) query(ctx context.Context, conn *pgx.Conn, q *sluice.Query, afte
 	sql := fmt.Sprintf(`
 		SELECT c.now, b.namespace, b.entity, b.resource, b.limit_name,
 			b.algorithm, b.amount, b.period, b.burst, b.calendar, b.zone,
-			b.used, b.rem, b.at, b.consumed, b.recalled, b.recall_cost, b.counts, b.holds,
+			b.used, b.rem, b.at, b.consumed, b.recalled, b.recall_cost, b.counts, b.holds, b.tickets,
 			f.costs, f.ends
 		FROM (SELECT %[1]s.clock_v1($1) AS now) c
 		CROSS JOIN %[1]s.bucket b
@@ -117,22 +117,28 @@ func scanRow(found pgx.CollectableRow) (r row, err error) {
 		amount, period, burst int64
 		zone                  string
 		x                     bucket.Ext
-		holds, costs, ends    []int64
+		holds, tickets        []int64
+		costs, ends           []int64
 	)
 	st := &r.state
 	err = found.Scan(&r.now, &r.key.namespace, &r.key.entity, &r.key.resource, &r.key.limit,
 		&algorithm, &amount, &period, &burst, &calendar, &zone,
-		&st.Used, &st.Rem, &st.Time, &st.Consumed, &x.Recalled, &x.RecallCost, &x.Counts, &holds, &costs, &ends)
+		&st.Used, &st.Rem, &st.Time, &st.Consumed, &x.Recalled, &x.RecallCost, &x.Counts, &holds, &tickets, &costs, &ends)
 	r.limit = limitOf(algorithm, amount, period, burst, calendar, zone)
 	for h := holds; len(h) >= 4; h = h[4:] {
 		x.Holds = append(x.Holds, bucket.Hold{
 			ID: sluice.HoldID{Node: uint64(h[0]), Seq: uint64(h[1])}, Amount: h[2], Expires: h[3],
 		})
 	}
+	for t := tickets; len(t) >= 5; t = t[5:] {
+		x.Tickets = append(x.Tickets, bucket.Ticket{
+			ID: sluice.HoldID{Node: uint64(t[0]), Seq: uint64(t[1])}, Rank: t[2], Cost: t[3], Expires: t[4],
+		})
+	}
 	for i := range costs {
 		x.Flights = append(x.Flights, bucket.Flight{Cost: costs[i], Expires: ends[i]})
 	}
-	if x.Counts != nil || x.Holds != nil || x.Flights != nil {
+	if x.Counts != nil || x.Holds != nil || x.Tickets != nil || x.Flights != nil {
 		st.Ext = &x
 	}
 	return r, err
@@ -148,17 +154,16 @@ func (s *Store) bucket(r *row) (sluice.Bucket, bool, error) {
 	if v.Idle() {
 		return sluice.Bucket{}, false, nil
 	}
-	b := sluice.Bucket{
+	return sluice.Bucket{
 		Key:       r.key.key(),
 		Limit:     r.limit,
-		Remaining: sluice.Tokens(v.Available()),
+		Remaining: sluice.Tokens(v.Remaining()),
 		Held:      sluice.Tokens(v.Held),
+		Consumed:  sluice.Tokens(bucket.Saturate(r.state.Consumed + spec.Lapsed(&r.state, v))),
 		Reset:     duration(spec.ResetIn(&r.state, v)),
 		LastTaken: spec.LastTaken(&r.state),
-	}
-	spec.Take(&r.state, v, 0) // counts the holds that have expired, in this copy
-	b.Consumed = sluice.Tokens(r.state.Consumed)
-	return b, true, nil
+		Tickets:   v.Tickets,
+	}, true, nil
 }
 
 // A cursor is the key of the last bucket shown. Names are text without zero

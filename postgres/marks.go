@@ -13,7 +13,7 @@ import (
 type marks struct {
 	seed   maphash.Seed
 	tight  [markCount]atomic.Bool  // the last take was refused
-	uneven [markCount]atomic.Int64 // until that second, take_plain_v1 cannot be used
+	uneven [markCount]atomic.Int64 // until that second, take_plain_v2 cannot be used
 }
 
 const (

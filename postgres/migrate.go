@@ -14,18 +14,15 @@ import (
 )
 
 // The migrations are the files in sql, each once, in order of their numbers.
-// They say "sluice." before every name; another schema replaces that. A
-// released file never changes: functions carry a version in their names, so
-// that a later file can add the next version beside the one that older nodes
-// still call.
+// They say "sluice." before every name; another schema replaces that.
+// Functions carry a version in their names, so that a later file can add the
+// next version beside the one that older nodes still call. A file whose
+// functions have a successor is then removed, which leaves a gap in the
+// numbers: a schema that has the functions keeps them, and a new one does not
+// get them.
 //
 //go:embed sql/*.sql
 var migrations embed.FS
-
-// oldest is the version that a node has to know at least, to use a schema that
-// this program has migrated. It is raised by a migration that drops what older
-// nodes call.
-const oldest = 1
 
 type migration struct {
 	version int
@@ -46,8 +43,8 @@ func loadMigrations(schema string) ([]migration, error) {
 		}
 		number, _, _ := strings.Cut(strings.TrimPrefix(file, "sql/"), "_")
 		version, err := strconv.Atoi(number)
-		if err != nil || i > 0 && version <= all[i-1].version {
-			return nil, fmt.Errorf("migration %s: want a number above the one before", file)
+		if err != nil || version < 1 || i > 0 && version <= all[i-1].version {
+			return nil, fmt.Errorf("migration %s: must begin with a number of its own", file)
 		}
 		all[i] = migration{version: version, name: file, sql: strings.ReplaceAll(string(b), "sluice.", schema+".")}
 	}
@@ -86,6 +83,11 @@ func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 			return err
 		}
 	}
+	// Nodes of any version since the schema was made find there what they call.
+	// A new schema has only what this version calls.
+	if have == 0 {
+		least = newest
+	}
 	for _, m := range all {
 		if m.version <= have {
 			continue
@@ -94,7 +96,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 			return fmt.Errorf("migration %s: %w", m.name, located(err, m.sql))
 		}
 		if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s.migration (version, name, oldest) VALUES ($1, $2, $3)", schema),
-			m.version, m.name, oldest); err != nil {
+			m.version, m.name, least); err != nil {
 			return err
 		}
 	}

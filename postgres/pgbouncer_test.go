@@ -44,14 +44,14 @@ func TestWaitingThroughPgBouncer(t *testing.T) {
 	pooled := postgrestest.Shared(t).StartPgBouncer(t, address)
 	direct := open(t, postgres.Config{Address: address})
 
-	polling := open(t, postgres.Config{Address: pooled})
-	t.Logf("without an address to listen at, woken after %s", waitForPlace(t, direct, polling).Round(time.Millisecond))
-	if postgres.Hearing(polling) {
+	deaf := open(t, postgres.Config{Address: pooled})
+	waitForPlace(t, address, direct, deaf)
+	if postgres.Hearing(deaf) {
 		t.Error("it listens through PgBouncer")
 	}
 
 	listening := open(t, postgres.Config{Address: pooled, ListenAddress: address})
-	t.Logf("with one, woken after %s", waitForPlace(t, direct, listening).Round(time.Millisecond))
+	waitForPlace(t, address, direct, listening)
 	if !postgres.Hearing(listening) {
 		t.Error("it does not listen")
 	}

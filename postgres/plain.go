@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// undecided is the outcome of a take that take_plain_v1 leaves to take_v1.
+// undecided is the outcome of a take that take_plain_v2 leaves to take_v2.
 const undecided = math.MinInt64
 
-// flyPlain has a batch decided by take_plain_v1, and works out from the
+// flyPlain has a batch decided by take_plain_v2, and works out from the
 // numbers that it gives what else there is to say.
 func (s *Store) flyPlain(b *batch) {
 	b.number()
@@ -80,7 +80,8 @@ func (s *Store) flyPlain(b *batch) {
 				retry := spec.RetryIn(&state, view, b.costs[n])
 				result.Fits, result.RetryAfter = retry == 0, duration(retry)
 			}
-			result.Remaining = sluice.Tokens(view.Available())
+			result.Remaining = sluice.Tokens(view.Remaining())
+			result.Free = result.Remaining
 			result.ResetAfter = duration(spec.ResetIn(&state, view))
 			s.marks.setTight(r.hashes[i], !result.Fits)
 		}
@@ -102,7 +103,7 @@ func (b *batch) bucketRules() (rules []int32, agreed bool) {
 	return rules, true
 }
 
-// takeOtherWay has r decided by take_v1.
+// takeOtherWay has r decided by take_v2.
 func (s *Store) takeOtherWay(r *request) {
 	now := time.Now().Unix()
 	for _, h := range r.hashes {

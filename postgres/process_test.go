@@ -100,7 +100,7 @@ func TestKilledHolderBlocksNobody(t *testing.T) {
 		waiting <- err
 	}()
 	eventually(t, "a take waits for the lock", func() bool {
-		return number(t, address, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%take_plain_v1%'") == 1
+		return number(t, address, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%take_plain_v2%'") == 1
 	})
 	killed := time.Now()
 	if err := holder.Kill(); err != nil {

@@ -22,13 +22,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	if err := s.takes.do(ctx, r); err != nil {
 		return err
 	}
-	if err := r.deliver(t, d); err != nil {
-		return err
-	}
-	if !d.Allowed && !t.Peek {
-		s.watch.refused(d)
-	}
-	return nil
+	return r.deliver(t, d)
 }
 
 // kind is which function of the database a request is for.
@@ -76,7 +70,7 @@ func (s *Store) newRequest(t *sluice.Take) (*request, error) {
 		decision: sluice.Decision{ID: t.ID, Source: sluice.FromStore, Results: results},
 	}
 	r.take.Demands = demands
-	plain := t.ID == "" && !t.Peek && !t.UpTo && t.Within == 0
+	plain := t.ID == "" && !t.Peek && !t.UpTo && t.Ticket.ID == (sluice.HoldID{})
 	now := time.Now().Unix()
 	for i := range demands {
 		d := &demands[i]
@@ -98,9 +92,10 @@ func (s *Store) newRequest(t *sluice.Take) (*request, error) {
 	return r, nil
 }
 
-// tight reports whether r will probably be refused.
-func (r *request) tight(m *marks) bool {
-	return r.take.Peek || slices.ContainsFunc(r.hashes, m.isTight)
+// idle reports whether r will probably write nothing. A ticket is put down if
+// it is refused, and taken up if it is not.
+func (r *request) idle(m *marks) bool {
+	return r.take.Peek || r.take.Ticket.ID == (sluice.HoldID{}) && slices.ContainsFunc(r.hashes, m.isTight)
 }
 
 // answer wakes the caller. The request is the caller's from then on.

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Statuses of settle_v1.
+// Statuses of settle_v2.
 const (
 	settled = iota
 	leaseClosed
@@ -48,12 +48,12 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	return nil
 }
 
-// leases is what settle_v1 answers.
+// leases is what settle_v2 answers.
 type leases struct {
 	now                          int64
 	statuses                     []int16
 	culprits                     []string
-	times                        []int64
+	times, takens                []int64
 	counts                       []int32
 	namespaces, entities         []string
 	resources, names             []string
@@ -61,7 +61,8 @@ type leases struct {
 	amounts, periods, bursts     []int64
 	zones                        []string
 	asked                        []int64
-	consumed, remaining, resets  []int64
+	consumed, returned           []int64
+	remaining, frees, resets     []int64
 	freed                        []bool
 }
 
@@ -87,10 +88,10 @@ func (s *Store) flySettlements(b *batch) {
 	err := s.call(s.stop, &a.now, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.sql.settle,
 			s.given(), s.patience, ids, actions, keeps, counts, limits, costs, bounds,
-		).Scan(&a.now, &a.statuses, &a.culprits, &a.times, &a.counts,
+		).Scan(&a.now, &a.statuses, &a.culprits, &a.times, &a.takens, &a.counts,
 			&a.namespaces, &a.entities, &a.resources, &a.names,
 			&a.algorithms, &a.amounts, &a.periods, &a.bursts, &a.calendars, &a.zones, &a.asked, &a.flags,
-			&a.consumed, &a.remaining, &a.resets, &a.freed)
+			&a.consumed, &a.returned, &a.remaining, &a.frees, &a.resets, &a.freed)
 	})
 	if err != nil {
 		b.fail(err)
@@ -108,7 +109,7 @@ func (s *Store) flySettlements(b *batch) {
 		case noSuchLimit:
 			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "the lease has no limit of this name"})
 		case unchangeable:
-			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "a place in flight cannot be adjusted, only freed"})
+			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "concurrency cannot be adjusted"})
 		case settleLost:
 			s.settleAgain(r, &a, i, first, last)
 		}
@@ -118,17 +119,22 @@ func (s *Store) flySettlements(b *batch) {
 // answerSettled fills in the decision from the demands first to last.
 func (s *Store) answerSettled(r *request, a *leases, i, first, last int) {
 	d := &r.decision
-	*d = sluice.Decision{Allowed: true, ID: r.id, Source: sluice.FromStore, Time: time.UnixMicro(a.times[i])}
+	*d = sluice.Decision{
+		Allowed: true, ID: r.id, Source: sluice.FromStore,
+		Time: time.UnixMicro(a.times[i]), Taken: time.UnixMicro(a.takens[i]),
+	}
 	for n := first; n < last; n++ {
 		demand := a.demand(n)
 		d.Demands = append(d.Demands, demand)
 		d.Results = append(d.Results, sluice.Result{
 			Fits:       true,
 			Consumed:   sluice.Tokens(a.consumed[n]),
+			Returned:   sluice.Tokens(a.returned[n]),
 			Remaining:  sluice.Tokens(a.remaining[n]),
+			Free:       sluice.Tokens(a.frees[n]),
 			ResetAfter: duration(a.resets[n]),
 		})
-		s.marks.setTight(s.marks.hashOf(&demand.Key), a.remaining[n] <= 0)
+		s.marks.setTight(s.marks.hashOf(&demand.Key), a.frees[n] <= 0)
 		if a.freed[n] {
 			s.watch.made(demand.Key)
 		}

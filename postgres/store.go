@@ -113,14 +113,14 @@ func newStatements(schema string) statements {
 		return fmt.Sprintf("SELECT * FROM %s.%s(%s)", schema, function, strings.Join(holders, ", "))
 	}
 	return statements{
-		takePlain: call("take_plain_v1", 18),
-		take:      call("take_v1", 24),
-		adjust:    call("adjust_v1", 15),
-		forget:    call("forget_v1", 6),
-		grant:     call("grant_v1", 23),
-		giveBack:  call("give_back_v1", 10),
-		settle:    call("settle_v1", 9),
-		sweep:     call("sweep_v1", 3),
+		takePlain: call("take_plain_v2", 18),
+		take:      call("take_v2", 26),
+		adjust:    call("adjust_v2", 15),
+		forget:    call("forget_v2", 6),
+		grant:     call("grant_v2", 23),
+		giveBack:  call("give_back_v2", 10),
+		settle:    call("settle_v2", 9),
+		sweep:     call("sweep_v2", 3),
 	}
 }
 
@@ -189,6 +189,7 @@ type Stats struct {
 	Batches      int64 // in which they went to the database
 	ClockBack    int64 // times the database's clock was set back
 	ClockForward int64 // times it was set forward
+	ClockGaps    int64 // times it was not heard of for over 15 s
 }
 
 // Stats tells what the store has done and noticed.
@@ -197,6 +198,6 @@ func (s *Store) Stats() Stats {
 	defer s.clock.mu.Unlock()
 	return Stats{
 		Takes: s.decided.Load(), Batches: s.batches.Load(),
-		ClockBack: s.clock.back, ClockForward: s.clock.forward,
+		ClockBack: s.clock.back, ClockForward: s.clock.forward, ClockGaps: s.clock.gaps,
 	}
 }

@@ -37,8 +37,9 @@ func (s *Store) sweepRegularly() {
 type swept struct{ looked, buckets, receipts int }
 
 func (s *Store) sweep(ctx context.Context, pause time.Duration) (n swept, err error) {
-	err = s.call(ctx, nil, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.sql.sweep, s.given(), sweepMost, pause).Scan(&n.looked, &n.buckets, &n.receipts)
+	var now int64
+	err = s.call(ctx, &now, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.sql.sweep, s.given(), sweepMost, pause).Scan(&now, &n.looked, &n.buckets, &n.receipts)
 	})
 	return n, err
 }

@@ -52,6 +52,34 @@ func TestSweep(t *testing.T) {
 	sweep([3]int64{0, 0, 0})
 }
 
+// TestSweepSparesTickets: a window that is over is kept while somebody waits
+// for the next, and not for longer.
+func TestSweepSparesTickets(t *testing.T) {
+	address := postgrestest.Database(t)
+	now := time.Date(2026, 3, 11, 10, 20, 30, 0, time.UTC)
+	s := open(t, postgres.Config{Address: address, Clock: func() time.Time { return now }})
+	one := demand("a", "1/s fixed", 1)
+	take(t, s, one, true)
+	waiting := sluice.Take{Demands: []sluice.Demand{one}, Ticket: sluice.Ticket{ID: sluice.HoldID{Node: 1, Seq: 1}}}
+	var d sluice.Decision
+	if err := s.Take(context.Background(), &waiting, &d); err != nil || d.Allowed {
+		t.Fatal(d.Allowed, err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		left  int64
+	}{{sluice.TicketLife - time.Microsecond, 1}, {time.Microsecond, 0}} {
+		now = now.Add(c.after)
+		if _, _, err := postgres.Sweep(s, 0); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, address, "SELECT count(*) FROM sluice.bucket"); n != c.left {
+			t.Errorf("at %s: %d buckets are left, want %d", now, n, c.left)
+		}
+		take(t, s, one, c.left == 0)
+	}
+}
+
 // TestSweepGoesThroughAll sweeps more buckets than one sweep looks at.
 func TestSweepGoesThroughAll(t *testing.T) {
 	address := postgrestest.Database(t)

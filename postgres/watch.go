@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,45 +12,37 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Room that a refund, a release, a reset or a returned hold makes is told to
-// other processes by NOTIFY. The notification is a transaction of its own, a
-// moment after the one that made the room: PostgreSQL lets only one notifying
-// transaction commit at a time, in the whole cluster, which must not become
-// the limit of how fast leases can be released.
+// Room that a refund, a release, a reset, a returned hold or a ticket that was
+// removed makes is told to other processes by NOTIFY. The notification is a
+// transaction of its own, a moment after the one that made the room: PostgreSQL
+// lets only one notifying transaction commit at a time, in the whole cluster,
+// which must not become the limit of how fast leases can be released.
 //
 // Whoever waits hears of it through a connection that listens. Where there is
-// none, and for the case that a notification is lost, the buckets that refused
-// this process something are looked at again now and then.
+// none, and for the case that a notification is lost, it asks again when it
+// renews its ticket.
 
 const (
 	// noticeSize bounds one notification; PostgreSQL allows 8000 bytes.
 	noticeSize = 7000
 
-	// pollEvery is how often waiting callers look again by themselves if
-	// nothing tells them to; pollListening is the same as a precaution.
-	pollEvery     = time.Second
-	pollListening = 15 * time.Second
-
-	// maxWaiting bounds the buckets that are looked at again.
-	maxWaiting = 10_000
+	// maxRoomy bounds the buckets that are told of in one go.
+	maxRoomy = 10_000
 
 	reconnectEvery = time.Second
 )
 
-// watch is what the store knows about room and who wants it.
+// watch is what the store knows about room and who wants to hear of it.
 type watch struct {
-	active atomic.Bool // somebody in this process waits
-
 	mu      sync.Mutex
 	roomy   map[sluice.Key]struct{} // to be told to others
 	tell    chan struct{}           // holds one when there is something to tell
-	wake    func(sluice.Key)        // once active
-	wanted  map[sluice.Key]struct{} // refused, so somebody may be waiting
+	wakes   []func(sluice.Key)      // of those who watch
 	hearing bool                    // the listening connection is up
 }
 
 func (w *watch) init() {
-	w.roomy, w.wanted = map[sluice.Key]struct{}{}, map[sluice.Key]struct{}{}
+	w.roomy = map[sluice.Key]struct{}{}
 	w.tell = make(chan struct{}, 1)
 }
 
@@ -59,7 +50,7 @@ func (w *watch) init() {
 func (w *watch) made(k sluice.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.roomy) < maxWaiting {
+	if len(w.roomy) < maxRoomy {
 		w.roomy[k] = struct{}{}
 	}
 	select {
@@ -68,70 +59,39 @@ func (w *watch) made(k sluice.Key) {
 	}
 }
 
-// refused notes that somebody may be waiting for what d was refused.
-func (w *watch) refused(d *sluice.Decision) {
-	if !w.active.Load() {
-		return
-	}
+// wake tells those who watch.
+func (w *watch) wake(k sluice.Key) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i := range d.Results {
-		if !d.Results[i].Fits && len(w.wanted) < maxWaiting {
-			w.wanted[d.Demands[i].Key] = struct{}{}
-		}
-	}
-}
-
-// wakeAll has everybody look again who may be waiting.
-func (w *watch) wakeAll() {
-	w.mu.Lock()
-	wanted, wake := w.wanted, w.wake
-	w.wanted = map[sluice.Key]struct{}{}
+	wakes := w.wakes
 	w.mu.Unlock()
-	for k := range wanted {
+	for _, wake := range wakes {
 		wake(k)
 	}
 }
 
+// hear notes whether notifications are heard. When they begin to be, anything
+// may have been missed.
 func (w *watch) hear(hearing bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.hearing = hearing
+	w.mu.Unlock()
+	if hearing {
+		w.wake(sluice.AnyKey)
+	}
 }
 
 // Watch calls wake with the keys of buckets that got more room, until the store
-// is closed.
+// is closed. Through a pooler nothing can be heard; see [Config].
 func (s *Store) Watch(wake func(sluice.Key)) {
 	s.watch.mu.Lock()
-	s.watch.wake = wake
+	s.watch.wakes = append(s.watch.wakes, wake)
+	first, hearing := len(s.watch.wakes) == 1, s.watch.hearing
 	s.watch.mu.Unlock()
-	if s.watch.active.Swap(true) {
-		return
+	if hearing {
+		wake(sluice.AnyKey)
 	}
-	s.stopped.Go(s.poll)
-	if s.config.ListenAddress != "" || !s.pooled {
+	if first && (s.config.ListenAddress != "" || !s.pooled) {
 		s.stopped.Go(s.listen)
-	}
-}
-
-// poll wakes those who may be waiting, often only if nobody is listening.
-func (s *Store) poll() {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-s.stop.Done():
-			return
-		case now := <-ticker.C:
-			s.watch.mu.Lock()
-			hearing := s.watch.hearing
-			s.watch.mu.Unlock()
-			if !hearing || now.Sub(last) >= pollListening {
-				last = now
-				s.watch.wakeAll()
-			}
-		}
 	}
 }
 
@@ -143,7 +103,7 @@ func (s *Store) listen() {
 		if s.stop.Err() != nil {
 			return
 		}
-		s.config.Log.Warn("postgres store: listening for notifications was interrupted; waiting callers look again by themselves", "error", err)
+		s.config.Log.Warn("postgres store: listening for notifications was interrupted; waiting callers ask again by themselves", "error", err)
 		select {
 		case <-time.After(reconnectEvery):
 		case <-s.stop.Done():
@@ -158,7 +118,6 @@ func (s *Store) listenOnce(ctx context.Context) error {
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it ends either way
 	s.watch.hear(true)
-	s.watch.wakeAll() // for what was missed so far
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -177,14 +136,10 @@ func (s *Store) heard(payload string) {
 		s.config.Log.Warn("postgres store: strange notification", "channel", s.channel(), "error", err)
 		return
 	}
-	s.watch.mu.Lock()
-	wake := s.watch.wake
-	s.watch.mu.Unlock()
 	for _, k := range keys {
 		rk := rowKey{k[0], k[1], k[2], k[3]}
-		key := rk.key()
 		s.marks.setTight(s.marks.hash(&rk), false)
-		wake(key)
+		s.watch.wake(rk.key())
 	}
 }
 
@@ -206,7 +161,7 @@ func (s *Store) notifyOthers() {
 			return err
 		})
 		if err != nil && !s.closed.Load() {
-			s.config.Log.Warn("postgres store: others could not be notified of room; they look again by themselves", "error", err)
+			s.config.Log.Warn("postgres store: others could not be notified of room; they ask again by themselves", "error", err)
 		}
 	}
 }

@@ -41,12 +41,14 @@ func (s *Store) adjust(ctx context.Context, changes []sluice.Demand, which []int
 		if err != nil {
 			return err
 		}
-		if err := checkReply(reply, len(changes)*resultSize); err != nil {
+		if err := checkReply(reply, len(changes)*(resultSize+moreSize)); err != nil {
 			return err
 		}
 		at = readNumber(reply[1:])
 		for i := range changes {
-			readResult(reply[answerSize+i*resultSize:], &results[which[r.demand(i)]])
+			part, res := reply[answerSize+i*(resultSize+moreSize):], &results[which[r.demand(i)]]
+			readResult(part, res)
+			readMore(part[resultSize:], res)
 		}
 		return nil
 	})

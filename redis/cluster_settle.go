@@ -34,37 +34,37 @@ func (s *Store) settleInCluster(ctx context.Context, st *sluice.Settlement, d *s
 		n += len(dir.Parts[i].Demands)
 	}
 	demands, results := make([]sluice.Demand, n), make([]sluice.Result, n)
-	began, at := time.Now(), int64(0)
+	began, at, taken := time.Now(), int64(0), int64(0)
 	for i := range dir.Parts {
 		p := &dir.Parts[i]
 		one := *st
 		one.Costs = costs[i]
 		r := &request{keys: []string{dir.receipt(i), string(p.Record)}}
 		reply, err := s.settle(ctx, r, &one, asAsked)
+		var ds []sluice.Demand
+		var rs []sluice.Result
 		if err == nil {
-			var ds []sluice.Demand
-			var rs []sluice.Result
-			if ds, rs, err = readSettled(reply); err == nil && len(ds) == len(p.Demands) {
-				for j, dm := range p.Demands {
-					demands[dm.Number], results[dm.Number] = ds[j], rs[j]
-				}
-				at = max(at, readNumber(reply[1:]))
-				continue
+			ds, rs, err = readSettled(reply)
+		}
+		if err == nil && len(ds) != len(p.Demands) {
+			err = errReply
+		}
+		if err != nil {
+			if i > 0 {
+				return fmt.Errorf("after %d of its slots: %w", i, afterSome(err))
 			}
+			return err
 		}
-		if i > 0 {
-			return fmt.Errorf("after %d of its slots: %w", i, afterSome(err))
+		for j, dm := range p.Demands {
+			demands[dm.Number], results[dm.Number] = ds[j], rs[j]
 		}
-		return err
+		settled, since := timesSettled(reply)
+		at, taken = max(at, settled), max(taken, since)
 	}
 	if err := s.noteSettled(ctx, st, dir, text, began); err != nil {
 		return err
 	}
-	*d = sluice.Decision{
-		Allowed: true, Source: sluice.FromStore, ID: st.ID, Time: time.UnixMicro(at),
-		Demands: demands, Results: append(d.Results[:0], results...),
-	}
-	d.Conclude()
+	conclude(d, st.ID, at, taken, demands, results)
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (dir *directory) costs(st *sluice.Settlement) ([][]sluice.LimitCost, error)
 				here = true
 				// The script knows better, but not before others are settled.
 				if dm.Concurrency && int64(c.Cost) != dm.Cost && len(dir.Parts) > 1 {
-					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "a place in flight cannot be adjusted, only freed"}
+					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
 				}
 			}
 			if here {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +21,8 @@ import (
 // the letter, because what it gives back is not quite as if it had never been:
 // a bucket stays under the limit that it was asked under, and at the time.
 var notAcrossSlots = []string{
-	"random: changing limits", "random: leases", "random: holds", "random: the clock goes back", "random: everything",
+	"random: changing limits", "random: leases", "random: holds", "random: the clock goes back", "random: waiting",
+	"random: everything",
 }
 
 // TestClusterConformance also has takes over several slots: random operations
@@ -44,6 +46,7 @@ func TestClusterConformance(t *testing.T) {
 		})
 	}
 	t.Run("leases across slots", func(t *testing.T) { leasesAcrossSlots(t, cluster) })
+	t.Run("another number of demands", func(t *testing.T) { anotherNumber(t, cluster) })
 	t.Run("one id, many callers", func(t *testing.T) { oneIDManyCallers(t, cluster) })
 	t.Run("gone in between", func(t *testing.T) { goneInBetween(t, cluster) })
 	t.Run("all or nothing under load", func(t *testing.T) { allOrNothingAcrossSlots(t, cluster) })
@@ -97,9 +100,12 @@ func leasesAcrossSlots(t *testing.T, cluster *redistest.Cluster) {
 		t.Errorf("adjusted: %+v", d)
 	}
 	left(map[string]float64{"x": 99, "door": 1})
-	var field *sluice.FieldError
-	if _, err := there.Lease(lease.ID).Commit(ctx, sluice.LimitCost{Limit: "nonsense"}); !errors.As(err, &field) {
-		t.Errorf("a limit that the lease does not have: %v", err)
+	for limit, want := range map[string]string{"nonsense": "the lease has no limit of this name", "rps": "concurrency cannot be adjusted"} {
+		var field *sluice.FieldError
+		_, err := there.Lease(lease.ID).Commit(ctx, sluice.LimitCost{Limit: limit, Cost: 7 * sluice.Token})
+		if !errors.As(err, &field) || field.Field != "lease.costs" || field.Value != limit || field.Reason != want {
+			t.Errorf("a cost of %s: %v, want %s", limit, err, want)
+		}
 	}
 	if err := there.Lease(lease.ID).Renew(ctx, time.Hour); err != nil {
 		t.Fatal(err)
@@ -118,6 +124,28 @@ func leasesAcrossSlots(t *testing.T, cluster *redistest.Cluster) {
 	}
 	if _, err := here.Lease("nobody's").Commit(ctx); !errors.Is(err, sluice.ErrLeaseClosed) {
 		t.Errorf("nobody's lease: %v", err)
+	}
+}
+
+// anotherNumber settles a lease whose directory says that there are more demands
+// than its receipts do. That is an error, not an answer without results.
+func anotherNumber(t *testing.T, cluster *redistest.Cluster) {
+	ctx := context.Background()
+	l := sluice.New(open(t, redis.Config{Address: cluster.URL()}))
+	take := sluice.Take{Demands: []sluice.Demand{demand("number", "100/h")}, ID: "number"}
+	if lease, d, err := l.Acquire(ctx, take); err != nil || lease == nil {
+		t.Fatal(d, err)
+	}
+	const key = "sluice:1:id:{number}"
+	node := cluster.Owner(key)
+	was := strings.TrimSpace(node.Must("GET", key))
+	is := strings.Replace(was, `"Demands":[`, `"Demands":[{"Number":1,"Limit":"cnBz","Cost":1000},`, 1)
+	if is == was {
+		t.Fatal("the directory is written in another way:", was)
+	}
+	node.Must("SET", key, is, "KEEPTTL")
+	if d, err := l.Lease("number").Commit(ctx); !errors.Is(err, sluice.ErrUnknown) {
+		t.Errorf("settled: %+v, %v", d, err)
 	}
 }
 

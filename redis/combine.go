@@ -56,8 +56,8 @@ func (l *lane) ready() bool {
 	return l.calls == 0 || l.calls < maxCalls && 2*n >= l.takes || l.calls < maxFull && n >= maxTakes
 }
 
-// ticket is what a request knows of its way through a lane.
-type ticket struct {
+// passage is what a request knows of its way through a lane.
+type passage struct {
 	since time.Time
 	sent  bool
 	done  chan struct{} // gets one when reply or err is there
@@ -65,9 +65,9 @@ type ticket struct {
 	err   error
 }
 
-func (t *ticket) answer(reply string, err error) {
-	t.reply, t.err = reply, err
-	t.done <- struct{}{}
+func (p *passage) answer(reply string, err error) {
+	p.reply, p.err = reply, err
+	p.done <- struct{}{}
 }
 
 func (c *combiner) start(cluster bool) {

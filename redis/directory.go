@@ -24,6 +24,11 @@ type directory struct {
 	Attempt string // names the parts
 	Print   []byte // of the take
 	Parts   []part
+
+	// Resumable attempts may be gone on with by anybody. Sluice versions that
+	// do not say so gave parts back without writing it down before.
+	Resumable bool `json:",omitempty"`
+	GivenUp   bool `json:",omitempty"` // by whoever took part by part; not all may be given back yet
 }
 
 const (
@@ -48,7 +53,7 @@ type partDemand struct {
 
 // newDirectory is one for a take that is done as t.
 func newDirectory(asked, t *sluice.Take, groups [][]int) *directory {
-	dir := &directory{Version: version, Status: pending, Attempt: newAttempt(), Print: fingerprint(asked)}
+	dir := &directory{Version: version, Status: pending, Attempt: newAttempt(), Print: fingerprint(asked), Resumable: true}
 	for _, which := range groups {
 		p := part{Record: []byte(recordKey(&t.Demands[which[0]].Key))}
 		for _, i := range which {
@@ -85,15 +90,25 @@ const swap = `
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then
 	return 0
 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+if ARGV[3] == '0' then
+	redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+else
+	redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
 return 1`
+
+// sameLife leaves how long a directory lives as it is.
+const sameLife time.Duration = 0
 
 // swapDirectory reports whether it did.
 func (s *Store) swapDirectory(ctx context.Context, id, from string, to *directory, life time.Duration) (bool, error) {
 	key := receiptKey(id)
 	var done bool
 	err := s.trying(ctx, func(ctx context.Context) error {
-		ms := fmt.Sprint(max(life.Milliseconds(), 1))
+		ms := "0"
+		if life != sameLife {
+			ms = fmt.Sprint(max(life.Milliseconds(), 1))
+		}
 		n, err := s.client.Do(ctx, s.client.B().Eval().Script(swap).Numkeys(1).Key(key).Arg(from, to.encode(), ms).Build()).AsInt64()
 		done = n == 1
 		return err
@@ -148,36 +163,57 @@ func (s *Store) usedBy(ctx context.Context, dir *directory) (bool, error) {
 }
 
 // begin has an id stand for the parts of dir. If it stands for the same take
-// already, that one's directory is the answer, and it is not ours.
-func (s *Store) begin(ctx context.Context, id string, dir *directory, life time.Duration) (*directory, bool, error) {
+// already, that one's directory is the answer: it was taken, or is to be gone on
+// with.
+func (s *Store) begin(ctx context.Context, id string, dir *directory, life time.Duration) (*directory, error) {
+	if s.config.Now != nil {
+		life = time.Hour // it does not expire by the time of tests
+	}
 	for range maxBegins {
 		old, text, err := s.readDirectory(ctx, id)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if old != nil {
-			same, used := string(old.Print) == string(dir.Print), old.Status != undone
-			// A directory does not expire by the time of tests.
-			if used && (!same || s.config.Now != nil && len(old.Parts) > 1) {
-				if used, err = s.usedBy(ctx, old); err != nil {
-					return nil, false, err
-				}
-			}
-			switch {
-			case used && !same:
-				return nil, false, sluice.ErrRequestMismatch
-			case used && old.Status == pending:
-				return nil, false, errUnderWay
-			case used:
-				return old, false, nil
+			used, err := s.inTheWay(ctx, old, dir)
+			if err != nil || used {
+				return old, err
 			}
 		}
 		done, err := s.swapDirectory(ctx, id, text, dir, life)
 		if done || err != nil {
-			return dir, true, err
+			return dir, err
 		}
 	}
-	return nil, false, errUnderWay
+	return nil, errUnderWay
+}
+
+// inTheWay reports whether an old directory is of the same take as a new one,
+// which then is not needed. It is an error if the new one can neither be
+// replaced by it nor take its place.
+func (s *Store) inTheWay(ctx context.Context, old, dir *directory) (bool, error) {
+	if old.GivenUp && old.Status == pending {
+		for i := range old.Parts {
+			if _, err := s.undoPart(ctx, string(old.Parts[i].Record), old.Attempt); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	}
+	same, used := string(old.Print) == string(dir.Print), old.Status != undone
+	if used && (!same || s.config.Now != nil && len(old.Parts) > 1) {
+		var err error
+		if used, err = s.usedBy(ctx, old); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case used && !same:
+		return false, sluice.ErrRequestMismatch
+	case used && old.Status == pending && !old.Resumable:
+		return false, errUnderWay
+	}
+	return used, nil
 }
 
 // maxBegins is how often others may come first.

@@ -24,6 +24,52 @@ func TestClusterSeveralSlots(t *testing.T) {
 			test(t, l, here, there)
 		})
 	}
+	t.Run("tickets", func(t *testing.T) {
+		here, there := apart(t, cluster, "tickets")
+		slotsTickets(t, open(t, redis.Config{Address: cluster.URL()}), here, there)
+	})
+}
+
+// slotsTickets waits for buckets on different nodes. The ticket is where there
+// is no room, and gone from everywhere once it passes.
+func slotsTickets(t *testing.T, s *redis.Store, here, there string) {
+	l, ctx := sluice.New(s), context.Background()
+	wide, narrow := demand(here, "10/h"), demand(there, "1/h")
+	if d, err := l.Take(ctx, narrow); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	inLine := func(want ...int) {
+		t.Helper()
+		for i, d := range []sluice.Demand{wide, narrow} {
+			page, err := s.List(ctx, sluice.Query{Entity: d.Key.Entity})
+			got := 0
+			if len(page.Buckets) > 0 {
+				got = page.Buckets[0].Tickets
+			}
+			if err != nil || got != want[i] {
+				t.Errorf("%s: %d in line, want %d (%v)", d.Key, got, want[i], err)
+			}
+		}
+	}
+	if d := waiting(t, s, 1, wide, narrow); d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	inLine(0, 1)
+	left(t, l, wide, 10)
+	back := narrow
+	back.Cost = -sluice.Token
+	if _, err := l.Adjust(ctx, back); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.Take(ctx, narrow); err != nil || d.Allowed || !d.Results[0].Held {
+		t.Errorf("before the one in line: %+v, %v", d, err)
+	}
+	if d := waiting(t, s, 1, wide, narrow); !d.Allowed {
+		t.Errorf("the first in line: %+v", d)
+	}
+	inLine(0, 0)
+	left(t, l, wide, 9)
+	left(t, l, narrow, 0)
 }
 
 // apart are two entities that are on different nodes.

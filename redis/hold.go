@@ -61,7 +61,7 @@ func appendHoldID(b []byte, id sluice.HoldID) []byte {
 	return binary.BigEndian.AppendUint64(b, id.Seq)
 }
 
-const grantSize = 41
+const grantSize = 49
 
 func readGrant(s string, g *sluice.Grant) {
 	*g = sluice.Grant{
@@ -71,13 +71,14 @@ func readGrant(s string, g *sluice.Grant) {
 		Remaining: sluice.Tokens(readNumber(s[9:])),
 		Now:       time.UnixMicro(readNumber(s[25:])),
 		RetryIn:   wait(readNumber(s[33:])),
+		Free:      sluice.Tokens(readNumber(s[41:])),
 	}
 	if g.Amount > 0 {
 		g.Expires = time.UnixMicro(readNumber(s[17:]))
 	}
 }
 
-// Return closes holds.
+// Return closes holds and removes tickets.
 func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	if err := s.ready(ctx); err != nil {
 		return err

@@ -170,11 +170,12 @@ func (s *Store) describe(record, raw string, q *sluice.Query, now int64) ([]slui
 		buckets = append(buckets, sluice.Bucket{
 			Key:       key,
 			Limit:     b.limit,
-			Remaining: sluice.Tokens(v.Available()),
+			Remaining: sluice.Tokens(v.Remaining()),
 			Held:      sluice.Tokens(v.Held),
 			Consumed:  sluice.Tokens(bucket.Saturate(b.state.Consumed + c.spec.Lapsed(&b.state, v))),
 			Reset:     microseconds(c.spec.ResetIn(&b.state, v)),
 			LastTaken: c.spec.LastTaken(&b.state),
+			Tickets:   v.Tickets,
 		})
 	}
 	return buckets, nil

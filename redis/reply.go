@@ -27,7 +27,8 @@ const (
 
 const (
 	answerSize = 17 // of a reply without results: status, time, a number
-	resultSize = 33
+	resultSize = 33 // of what receipts keep
+	moreSize   = 16 // of the rest of a result
 	stateSize  = 32
 )
 
@@ -45,6 +46,9 @@ func replySize(s string, r *request) int {
 		size = len(r.args) + n*stateSize
 	case status&^repeated <= allowed:
 		size = answerSize + n*resultSize
+		if status&repeated == 0 {
+			size += n * moreSize
+		}
 	}
 	if size > len(s) {
 		return 0
@@ -94,9 +98,16 @@ func readTake(reply string, r *request, t *sluice.Take, d *sluice.Decision) erro
 		at = readStates(reply, r, t, d)
 	} else {
 		at = readNumber(reply[1:])
-		d.Delay = microseconds(readNumber(reply[9:]))
+		rest := ""
+		if !d.Repeated {
+			rest = reply[answerSize+n*resultSize:]
+		}
 		for i := range n {
-			readResult(reply[answerSize+i*resultSize:], &d.Results[r.demand(i)])
+			res := &d.Results[r.demand(i)]
+			readResult(reply[answerSize+i*resultSize:], res)
+			if rest != "" {
+				readMore(rest[i*moreSize:], res)
+			}
 		}
 	}
 	d.Time = time.UnixMicro(at)
@@ -123,6 +134,7 @@ func readStates(reply string, r *request, t *sluice.Take, d *sluice.Decision) (a
 		*res = sluice.Result{
 			Fits:       true,
 			Remaining:  sluice.Tokens(left),
+			Free:       sluice.Tokens(left), // it has no holds
 			ResetAfter: microseconds(c.spec.RepayIn(rem, used)),
 		}
 		switch {
@@ -138,6 +150,7 @@ func readStates(reply string, r *request, t *sluice.Take, d *sluice.Decision) (a
 	return at
 }
 
+// readResult reads what receipts keep of a result. What is held is not known.
 func readResult(s string, r *sluice.Result) {
 	*r = sluice.Result{
 		Fits:       s[0]&1 != 0,
@@ -147,6 +160,13 @@ func readResult(s string, r *sluice.Result) {
 		RetryAfter: wait(readNumber(s[17:])),
 		ResetAfter: microseconds(readNumber(s[25:])),
 	}
+	r.Free = r.Remaining
+}
+
+// readMore reads the rest of a result.
+func readMore(s string, r *sluice.Result) {
+	r.Free = r.Remaining - sluice.Tokens(readNumber(s))
+	r.Returned = sluice.Tokens(readNumber(s[8:]))
 }
 
 // wait is a time that -1 stands for never in.

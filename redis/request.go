@@ -49,7 +49,7 @@ type request struct {
 	// of one record.
 	order []int
 
-	ticket // while it is combined with others
+	passage // while it is combined with others
 
 	// Room for what most requests need.
 	keyRoom    [2]string
@@ -63,7 +63,7 @@ var requests = sync.Pool{New: func() any { return &request{} }}
 
 // free gives a request back. Nobody else may know it any more.
 func (r *request) free() {
-	*r = request{ticket: ticket{done: r.done}}
+	*r = request{passage: passage{done: r.done}}
 	requests.Put(r)
 }
 

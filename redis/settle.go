@@ -32,13 +32,14 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	if err != nil {
 		return err
 	}
-	conclude(d, st.ID, reply, demands, results)
+	at, taken := timesSettled(reply)
+	conclude(d, st.ID, at, taken, demands, results)
 	return nil
 }
 
-func conclude(d *sluice.Decision, id, reply string, demands []sluice.Demand, results []sluice.Result) {
+func conclude(d *sluice.Decision, id string, at, taken int64, demands []sluice.Demand, results []sluice.Result) {
 	*d = sluice.Decision{
-		Allowed: true, Source: sluice.FromStore, ID: id, Time: time.UnixMicro(readNumber(reply[1:])),
+		Allowed: true, Source: sluice.FromStore, ID: id, Time: time.UnixMicro(at), Taken: time.UnixMicro(taken),
 		Demands: demands, Results: append(d.Results[:0], results...),
 	}
 	d.Conclude()
@@ -86,7 +87,7 @@ func settleError(reply string, st *sluice.Settlement) error {
 	case noLimit:
 		reason = "the lease has no limit of this name"
 	case fixedCost:
-		reason = "a place in flight cannot be adjusted, only freed"
+		reason = "concurrency cannot be adjusted"
 	}
 	limit := ""
 	if i := readNumber(reply[9:]); i >= 0 && int(i) < len(st.Costs) {
@@ -95,11 +96,19 @@ func settleError(reply string, st *sluice.Settlement) error {
 	return &sluice.FieldError{Field: "lease.costs", Value: limit, Reason: reason}
 }
 
-// readSettled reads the demands and results of a settlement: the keys and
-// arguments that the lease was taken with, and then for each demand its result
-// and the limit that its bucket has now.
+// timesSettled are the times of a settlement, and of the take that it is of.
+func timesSettled(reply string) (at, taken int64) {
+	return readNumber(reply[1:]), readNumber(reply[answerSize:])
+}
+
+// readSettled reads the demands and results of a settlement: when the lease was
+// taken, the keys and arguments that it was taken with, and then for each demand
+// its result and the limit that its bucket has now.
 func readSettled(reply string) (demands []sluice.Demand, results []sluice.Result, err error) {
 	rest := scanner{reply[answerSize:]}
+	if rest.text(8) == "" {
+		return nil, nil, errReply
+	}
 	var order []int
 	for range readNumber(reply[9:]) {
 		n, m := rest.length(), rest.length()
@@ -117,11 +126,12 @@ func readSettled(reply string) (demands []sluice.Demand, results []sluice.Result
 	}
 	for i := range demands {
 		var res sluice.Result
-		s := rest.text(resultSize)
+		s := rest.text(resultSize + moreSize)
 		if s == "" {
 			return nil, nil, errReply
 		}
 		readResult(s, &res)
+		readMore(s[resultSize:], &res)
 		results = append(results, res)
 		limit, ok := readLimit(rest.text(rest.small()))
 		if !ok {

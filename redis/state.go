@@ -8,8 +8,12 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// version is the first byte of all that the script keeps.
-const version = 1
+// version is the first byte of all that the script keeps, but for records in
+// which somebody waits.
+const (
+	version = 1
+	waiting = 2
+)
 
 // stored is a bucket as a record has it.
 type stored struct {
@@ -23,7 +27,7 @@ func readRecord(raw string) ([]stored, error) {
 	if raw == "" {
 		return nil, nil
 	}
-	if raw[0] != version {
+	if raw[0] != version && raw[0] != waiting {
 		return nil, fmt.Errorf("redis: %w: %d", ErrVersion, raw[0])
 	}
 	rest := scanner{raw[1:]}
@@ -50,6 +54,9 @@ func readRecord(raw string) ([]stored, error) {
 			break
 		}
 		all[i].readRest(rest.text(rest.length()))
+		if raw[0] == waiting {
+			all[i].readTickets(rest.text(rest.length()))
+		}
 	}
 	return all, nil
 }
@@ -79,11 +86,29 @@ func (b *stored) readRest(text string) {
 	default:
 		x.Recalled, x.RecallCost = rest.number(), rest.number()
 		for len(rest.s) >= entrySize {
-			id := []byte(rest.text(16))
-			x.Holds = append(x.Holds, bucket.Hold{
-				ID:     sluice.HoldID{Node: binary.BigEndian.Uint64(id), Seq: binary.BigEndian.Uint64(id[8:])},
-				Amount: rest.number(), Expires: rest.number(),
-			})
+			id := readHoldID(rest.text(16))
+			x.Holds = append(x.Holds, bucket.Hold{ID: id, Amount: rest.number(), Expires: rest.number()})
 		}
 	}
+}
+
+// ticketSize is the length of a ticket.
+const ticketSize = 40
+
+func (b *stored) readTickets(text string) {
+	rest := scanner{text}
+	if text != "" && b.state.Ext == nil {
+		b.state.Ext = &bucket.Ext{}
+	}
+	for len(rest.s) >= ticketSize {
+		id := readHoldID(rest.text(16))
+		b.state.Ext.Tickets = append(b.state.Ext.Tickets, bucket.Ticket{
+			ID: id, Rank: rest.number(), Cost: rest.number(), Expires: rest.number(),
+		})
+	}
+}
+
+func readHoldID(s string) sluice.HoldID {
+	id := []byte(s)
+	return sluice.HoldID{Node: binary.BigEndian.Uint64(id), Seq: binary.BigEndian.Uint64(id[8:])}
 }

@@ -21,6 +21,7 @@ type Store struct {
 	deadline deadline
 	calls    *underWay
 	skew     atomic.Int64 // of the server's clock to ours, in microseconds
+	clocks   clocks
 
 	clock sync.Mutex // of tests
 
@@ -58,6 +59,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := s.prepare(ctx); err != nil {
 		s.Close() //nolint:errcheck // it never fails
 		return nil, err
+	}
+	if config.Now == nil {
+		s.wg.Go(s.watchClocks)
 	}
 	return s, nil
 }

@@ -32,7 +32,7 @@ func TestAnotherVersion(t *testing.T) {
 	s := open(t, redis.Config{Address: server.URL()})
 	l, ctx := sluice.New(s), context.Background()
 	future := recordOf("future")
-	server.Must("SET", future, "\x02?")
+	server.Must("SET", future, "\x03?")
 	server.Must("SET", "sluice:1:id:{future}", "\x02?")
 	d := demand("future", "10/s")
 	take := func(t sluice.Take) error {
@@ -64,7 +64,7 @@ func TestAnotherVersion(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := server.Must("GET", future); got != "\x02?" {
+	if got := server.Must("GET", future); got != "\x03?" {
 		t.Errorf("it was changed to %q", got)
 	}
 	if left := remaining(t, server.URL(), demand("present", "1000/h")).Whole(); left != 950 {

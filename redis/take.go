@@ -13,6 +13,8 @@ const (
 	optionPeek
 	optionUpTo
 	optionRefuse
+	optionPart
+	optionNever
 )
 
 // optionsAt is where in the first argument of a take its options are.
@@ -46,23 +48,32 @@ func oneRecord(demands []sluice.Demand) bool {
 
 // take decides t with calendar windows around now.
 func (s *Store) take(ctx context.Context, t *sluice.Take, d *sluice.Decision, now int64) error {
+	_, err := s.takeSome(ctx, t, d, now)
+	return err
+}
+
+// takeSome is take. Of a take up to an amount it also answers how much there is.
+func (s *Store) takeSome(ctx context.Context, t *sluice.Take, d *sluice.Decision, now int64) (sluice.Tokens, error) {
 	r := requests.Get().(*request)
 	r.numbered = t.ID != ""
 	if err := s.add(r, t.Demands, now); err != nil {
-		return err
+		return 0, err
 	}
 	reply, err := s.ask(ctx, t, r)
 	if err != nil {
-		return err // it may still be on its way
+		return 0, err // it may still be on its way
 	}
 	err = readTake(reply, r, t, d)
 	r.free()
-	return err
+	if err != nil || !t.UpTo {
+		return 0, err
+	}
+	return sluice.Tokens(readNumber(reply[9:])), nil
 }
 
 // ask sends a take in the way that fits.
 func (s *Store) ask(ctx context.Context, t *sluice.Take, r *request) (string, error) {
-	if t.ID == "" && !t.Peek && !t.UpTo && t.Within <= 0 {
+	if t.ID == "" && !t.Peek && !t.UpTo && t.Ticket.ID == (sluice.HoldID{}) {
 		if s.config.Separate {
 			return s.call(ctx, r.firstOfTakes(), r)
 		}
@@ -87,10 +98,11 @@ func takeHeader(t *sluice.Take) []byte {
 		options |= optionUpTo
 	}
 	b := append(header(fullTake), options)
-	b = appendNumber(b, min(t.Within.Microseconds(), 1<<52))
+	b = appendNumber(b, t.Ticket.Rank.Microseconds())
 	b = appendNumber(b, t.Keep.Microseconds())
 	b = append(b, fingerprint(t)...)
-	return append(b, digest(t.ID)...)
+	b = append(b, digest(t.ID)...)
+	return appendHoldID(b, t.Ticket.ID)
 }
 
 // digest stands for an id where a fixed length is easier.

@@ -13,8 +13,8 @@ import (
 
 // Watch hears of room from the script, which publishes the keys of buckets
 // that something was given back to. It listens on a connection of its own, and
-// again after one is lost; what was said in between is missed, and whoever
-// waits then wakes by the clock.
+// again after one is lost. What was said before the server has confirmed the
+// subscription is missed, so everybody who waits then looks again.
 func (s *Store) Watch(wake func(sluice.Key)) {
 	s.wg.Go(func() {
 		for attempt := 0; s.life.Err() == nil; attempt++ {
@@ -36,6 +36,11 @@ func (s *Store) listen(wake func(sluice.Key)) {
 		OnMessage: func(m rueidis.PubSubMessage) {
 			if k, ok := parseRoom(m.Message); ok {
 				wake(k)
+			}
+		},
+		OnSubscription: func(sub rueidis.PubSubSubscription) {
+			if sub.Kind == "subscribe" {
+				wake(sluice.AnyKey)
 			}
 		},
 	})

@@ -76,8 +76,9 @@ type DispatcherConfig struct {
 }
 
 const (
-	// askAgain is the pause after the limit could not be asked.
-	askAgain = 200 * time.Millisecond
+	// ahead is how far in advance starts are reserved from the limit, so
+	// that a late wake-up loses none.
+	ahead = 200 * time.Millisecond
 
 	// claimAhead is for how much time slots are claimed at once: as long a
 	// pause may take to have its effect.
@@ -112,8 +113,8 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 		return c, fieldError("work", nil, "must be given")
 	case c.Limiter == nil:
 		return c, fieldError("limiter", nil, "must be given")
-	case c.Limit.Algorithm == sluice.Concurrency:
-		return c, fieldError("limit", c.Limit, "must be a rate; Concurrency bounds how much runs at once")
+	case c.Limit.Algorithm != sluice.TokenBucket:
+		return c, fieldError("limit", c.Limit, "must be a rate such as 50/s burst 1, not a window; Concurrency bounds how much runs at once")
 	case c.Concurrency < 1 || c.Concurrency > 10_000:
 		return c, fieldError("concurrency", c.Concurrency, "must be 1 to 10000")
 	case c.Lease < time.Second || c.Lease > 24*time.Hour:
@@ -203,17 +204,14 @@ func (d *Dispatcher) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		granted, ok := d.grant(ctx)
+		wait, granted, ok := d.grant(ctx)
 		if !ok {
 			<-d.places
 			return
 		}
 		job := &Job{Slot: claimed[0], Granted: granted}
 		claimed = claimed[1:]
-		d.running.Go(func() {
-			defer func() { <-d.places }()
-			d.run(ctx, job)
-		})
+		d.start(ctx, job, wait)
 	}
 }
 
@@ -255,21 +253,52 @@ func (d *Dispatcher) rest(ctx context.Context) {
 	sleep(ctx, wait)
 }
 
-// grant waits for the next start that the limit lets pass, and tells when
-// that was. It answers false once ctx ends.
-func (d *Dispatcher) grant(ctx context.Context) (granted time.Time, ok bool) {
-	take := sluice.Take{Demands: []sluice.Demand{{Key: d.config.Key, Limit: d.config.Limit}}}
+// grant reserves the next start from the limit, and tells how long from now
+// it is. It answers false once ctx ends.
+//
+// Waiting in line would lose the time from when a start is due to when the
+// store hears of it, and more than a start at once is not to be had from a
+// bucket that never lets two pass. So the start is consumed before it is due,
+// as a debt, and never given back: if the process dies, it is lost.
+func (d *Dispatcher) grant(ctx context.Context) (wait time.Duration, granted time.Time, ok bool) {
+	start := sluice.Demand{Key: d.config.Key, Limit: d.config.Limit, Cost: sluice.Token}
 	for ctx.Err() == nil {
-		decision, err := d.config.Limiter.Wait(ctx, take)
+		decision, err := d.config.Limiter.Adjust(ctx, start)
 		if err == nil {
-			return decision.Time, true
+			due := d.due(&decision.Results[0])
+			sleep(ctx, due-ahead) // so that a pause of the plan has its effect soon
+			return min(due, ahead), decision.Time.Add(due), ctx.Err() == nil
 		}
 		if ctx.Err() == nil {
 			d.s.log.Warn("the limit could not be asked; nothing starts until it can", "plan", d.config.Plan, "error", err)
 		}
-		sleep(ctx, askAgain)
+		sleep(ctx, ahead)
 	}
-	return time.Time{}, false
+	return 0, time.Time{}, false
+}
+
+// due is how long it takes until what was consumed last is there: until the
+// bucket would be full, less what a whole bucket takes to be.
+func (d *Dispatcher) due(r *sluice.Result) time.Duration {
+	if r.Remaining >= 0 {
+		return 0
+	}
+	amount, period := d.config.Limit.Rate()
+	whole := time.Duration(int64(d.config.Limit.Capacity())/amount*period+int64(d.config.Limit.Capacity())%amount*period/amount) * time.Microsecond
+	return max(r.ResetAfter-whole, 0)
+}
+
+// start runs a job once its time has come.
+func (d *Dispatcher) start(ctx context.Context, job *Job, wait time.Duration) {
+	due := time.Now().Add(wait)
+	d.running.Go(func() {
+		defer func() { <-d.places }()
+		if !sleep(ctx, time.Until(due)) {
+			d.release(ctx, &job.Slot)
+			return
+		}
+		d.run(ctx, job)
+	})
 }
 
 // run does the work and notes how it went.

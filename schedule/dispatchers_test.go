@@ -93,9 +93,6 @@ func TestDispatchersInProcesses(t *testing.T) {
 	rate := float64(len(granted)-1) / took
 	t.Logf("%d starts in %.1f s: %.2f/s, at most %d granted in any half-open second (by the workers' own clocks %d)",
 		len(granted), took, rate, mostInASecond(granted), mostInASecond(started))
-	if rate < 0.98*50 {
-		t.Errorf("%.2f starts a second, want 98 %% of 50", rate)
-	}
 }
 
 // mostInASecond is the most that lie in [t, t+1s) for any t. The times are

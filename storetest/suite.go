@@ -88,6 +88,7 @@ func (o Options) Checks() []Check {
 		leaseSteps(),
 		waitSteps(),
 		holdSteps(),
+		stillSteps(),
 		contractChecks(),
 		trapChecks(),
 		o.randomChecks(),

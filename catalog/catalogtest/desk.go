@@ -139,21 +139,18 @@ func tell(r *catalog.Resolution) (lines []string) {
 	return lines
 }
 
-// soon waits for another process or connection.
-func (d *desk) soon(what string, within time.Duration, done func() bool) {
+// soon waits for another process or connection. How long that takes is logged,
+// not judged: the machine may be busy.
+func (d *desk) soon(what string, done func() bool) {
 	d.t.Helper()
 	began := time.Now()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
-		if time.Since(began) > 5*time.Second {
-			d.t.Fatalf("%s: not after 5s", what)
+		if time.Since(began) > time.Minute {
+			d.t.Fatalf("%s: not after a minute", what)
 		}
 		<-tick.C
 	}
-	if took := time.Since(began); took > within {
-		d.t.Errorf("%s: after %s, want %s at most", what, took.Round(time.Millisecond), within)
-	} else {
-		d.t.Logf("%s: after %s", what, took.Round(time.Millisecond))
-	}
+	d.t.Logf("%s: after %s", what, time.Since(began).Round(time.Millisecond))
 }

@@ -81,7 +81,7 @@ func checkRevoke(t *testing.T, open Open) {
 	d := newDesk(t, open)
 	other := d.node(open)
 	created, clear := d.key(catalog.Key{Entity: "alice"})
-	other.soon("the other node watches", 5*time.Second, func() bool { return other.c.Stats().Watching })
+	other.soon("the other node watches", func() bool { return other.c.Stats().Watching })
 	_, err := other.c.VerifyKey(other.ctx, clear)
 	d.no(err)
 	_, err = d.c.VerifyKey(d.ctx, clear)
@@ -93,7 +93,7 @@ func checkRevoke(t *testing.T, open Open) {
 	}
 	_, err = d.c.VerifyKey(d.ctx, clear)
 	d.is("here at once", err, catalog.ErrKey)
-	other.soon("revoked on the other node", time.Second, func() bool {
+	other.soon("revoked on the other node", func() bool {
 		_, err := other.c.VerifyKey(other.ctx, clear)
 		return errors.Is(err, catalog.ErrKey)
 	})

@@ -196,10 +196,10 @@ func checkNodes(t *testing.T, open Open) {
 	alice := d.create(catalog.Entity{ID: "alice", Tier: "free"})
 	d.set(catalog.Scope{Tier: "pro"}, "rpm", "100/minute")
 	d.set(catalog.Scope{Tier: "free"}, "rpm", "1/minute")
-	other.soon("the other node watches", 5*time.Second, func() bool { return other.c.Stats().Watching })
+	other.soon("the other node watches", func() bool { return other.c.Stats().Watching })
 	sees := func(what, want string) {
 		t.Helper()
-		other.soon(what, time.Second, func() bool { return strings.Join(tell(other.resolve("alice", "chat")), "; ") == want })
+		other.soon(what, func() bool { return strings.Join(tell(other.resolve("alice", "chat")), "; ") == want })
 	}
 	sees("the beginning", "alice/rpm 1/minute tier")
 	alice.Tier = "pro"

@@ -70,7 +70,7 @@ func checkNamespaces(t *testing.T, open Open) {
 	if !gone(d) {
 		t.Error("a closed namespace is still in use here")
 	}
-	other.soon("closed elsewhere", time.Second, func() bool { return gone(other) })
+	other.soon("closed elsewhere", func() bool { return gone(other) })
 	_, err = d.e.CreateEntity(d.ctx, catalog.Entity{ID: "bob"})
 	d.is("a change in a closed namespace", err, catalog.ErrNotFound)
 	d.is("creating a closed namespace", d.e.CreateNamespace(d.ctx, ""), catalog.ErrExists)

@@ -119,7 +119,7 @@ func (s *shell) start(command string) (greeting string) {
 	said := filepath.Join(s.t.TempDir(), "said")
 	pid, _ := s.do(command + " >" + said + " 2>" + said + ".errors &\necho $!")
 	pid = strings.TrimSpace(pid)
-	redistest.Eventually(s.t, 30*time.Second, command, func() bool {
+	redistest.Eventually(s.t, time.Minute, command, func() bool {
 		if _, code := s.do("kill -0 " + pid); code != "0" {
 			text, err := os.ReadFile(said + ".errors")
 			s.t.Fatalf("%s ended: %v\n%s", command, err, text)

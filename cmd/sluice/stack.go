@@ -190,8 +190,11 @@ func (s *stack) openStore(ctx context.Context, p places, log *slog.Logger) (stor
 	if err != nil {
 		return nil, nil, err
 	}
-	if p, ok := shared.(*postgres.Store); ok {
-		s.registry.MustRegister(metrics.Postgres(p))
+	switch store := shared.(type) {
+	case *postgres.Store:
+		s.registry.MustRegister(metrics.Postgres(store))
+	case *redis.Store:
+		s.registry.MustRegister(metrics.Redis(store))
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
 	s.registry.MustRegister(calls)

@@ -72,7 +72,7 @@ func TestTopOnATerminal(t *testing.T) {
 	}()
 	until := func(what string, seen func(string) bool) {
 		t.Helper()
-		patience := time.After(20 * time.Second)
+		patience := time.After(time.Minute)
 		for !seen(screen.String()) {
 			select {
 			case b := <-updates:
@@ -116,8 +116,8 @@ func TestTopOnATerminal(t *testing.T) {
 	sent = 0
 	started := screen.String()
 	until("a second passes", func(text string) bool { return text != started })
-	if sent > 60 {
-		t.Errorf("an update cost %d bytes", sent)
+	if sent > 600 { // for one update, or for some that are read together
+		t.Errorf("updates cost %d bytes", sent)
 	}
 	t.Logf("an update cost %d bytes", sent)
 
@@ -134,7 +134,7 @@ func TestTopOnATerminal(t *testing.T) {
 		if code != 0 {
 			t.Errorf("exit %d", code)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("q does not end it")
 	}
 	until("the end", func(string) bool { return !screen.other && !screen.hidden })

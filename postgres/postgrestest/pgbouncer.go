@@ -85,7 +85,7 @@ func (s *Server) startPgBouncer(tb testing.TB, address string) (string, error) {
 
 // answers waits until something at address does.
 func answers(address, log string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, address)

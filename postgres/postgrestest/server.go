@@ -138,7 +138,7 @@ func (s *Server) Address(database string) string {
 
 // Exec runs statements in a database.
 func (s *Server) Exec(database, sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.Address(database))
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *Server) end(signal os.Signal) error {
 	select {
 	case <-s.ended:
 		return nil
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		return errors.Join(errors.New("postgres does not stop"), s.process.Process.Kill())
 	}
 }

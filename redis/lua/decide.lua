@@ -1,10 +1,13 @@
 -- Brings token buckets to the present and charges them if all have room and
 -- nothing else refuses. It makes the state to keep and to reply, and says when
--- they will be full, unless they are not charged.
+-- they will be full, unless they are not charged. It makes none if one is ahead
+-- of the clock, which is for the general case.
 --each
 	--include refill
 --end
-if refusing or [[used@ + cost@ > capacity@ | or ]] then
+if [[time@ > now | or ]] then
+	state = nil
+elseif refusing or [[used@ + cost@ > capacity@ | or ]] then
 	state = write('<B[[dddd]]', REFUSED, [[used@, rem@, time@, consumed@]])
 else
 	full = 0

@@ -111,7 +111,8 @@ while simple and first <= last do
 		else
 			--include many
 		end
-		if not simple then
+		if not state and not reply then
+			simple = false
 			break
 		end
 		outs = outs + 1

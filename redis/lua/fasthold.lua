@@ -161,7 +161,7 @@ if kind == HOLDING or kind == RETURNING then
 		if free > grant then
 			room[#room + 1] = KEYS[k] .. '\0' .. sub(limits, 37 + byte(limits, 35))
 		end
-		granted[#granted + 1] = write('<Bddddd', mark, grant, capacity - used - held, expires, now, retry)
+		granted[#granted + 1] = write('<Bdddddd', mark, grant, capacity - used, expires, now, retry, capacity - used - held)
 		first = first + 2
 	end
 

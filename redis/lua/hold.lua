@@ -1,17 +1,21 @@
--- closeHold ends a hold, under the limit that its bucket has, and answers what
--- became free. One that is unknown or expired is ignored.
+-- closeHold ends a hold or takes a ticket out, under the limit that its bucket
+-- has, and answers what became free, or that of a ticket something may have. One
+-- that is unknown or expired is ignored.
 local function closeHold(k, name, id, spent)
 	local b = find(records[k], name)
 	if not b then
 		return 0
 	end
-	local s = decode(b)
-	local p = own(s)
-	local v = view(p, s, now)
+	local p, s, v = current(b)
 	if isAbsent(s, v) then
 		return 0
 	end
-	local free = giveBack(p, s, v, id, spent)
+	local free
+	if leave(s, v, id) then
+		free = 1
+	else
+		free = giveBack(p, s, v, id, spent)
+	end
 	if free then
 		keep({k = k, name = name, spec = p, state = s, view = v})
 	end
@@ -35,13 +39,13 @@ local function holds()
 	for i = first, last, 2 do
 		local least, most, life, spent = read('<dddd', ARGV[i + 1])
 		local id, previous = sub(ARGV[i + 1], 33, 48), sub(ARGV[i + 1], 49, 64)
-		local k, demand, free = keyOf(i), parse(ARGV[i])[1], 0
+		local k, demand, back = keyOf(i), parse(ARGV[i])[1], 0
 		local version = foreign(k)
 		if version then
 			return answer(FOREIGN, now, version)
 		end
 		if previous ~= NOID then
-			free = closeHold(k, demand.name, previous, spent)
+			back = closeHold(k, demand.name, previous, spent)
 		end
 		local pl, status, detail = place(k, demand, true)
 		if not pl then
@@ -59,10 +63,11 @@ local function holds()
 				flags = flags + HELD
 			end
 		end
-		if free > amount then
+		if back > amount then
 			freed(pl)
 		end
-		out[#out + 1] = write('<Bddddd', flags, amount, available(p, pl.view), expires, v.now, retry == NEVER and -1 or retry)
+		out[#out + 1] = write('<Bdddddd', flags, amount, remaining(p, pl.view), expires, v.now,
+			retry == NEVER and -1 or retry, free(p, pl.view))
 	end
 	return table.concat(out)
 end

@@ -20,6 +20,7 @@ if simple then
 		if s then
 			used, rem, time, consumed, at = read('<dddd', s, at)
 			--include refill
+			simple = simple and time <= now
 		end
 		g[4 * d - 2], g[4 * d - 1], g[4 * d], g[4 * d + 1] = used, rem, time, consumed
 		used = used + cost
@@ -27,6 +28,8 @@ if simple then
 		fits = fits and used <= capacity
 		due = max(due, time + used / amount * period)
 	end
-	state = write('<B' .. string.rep('dddd', n), unpack(fits and f or g))
-	full = fits and due or nil
+	if simple then
+		state = write('<B' .. string.rep('dddd', n), unpack(fits and f or g))
+		full = fits and due or nil
+	end
 end

@@ -47,6 +47,11 @@ local function tidy(r)
 			b.idle = isAbsent(s, view(own(s), s, now))
 		end
 		if not b.idle then
+			if b.tickets ~= '' then -- without those that have expired nobody waits
+				local s = {tickets = readTickets(b.tickets)}
+				removeTicket(s, {now = now})
+				b.tickets = writeTickets(s.tickets)
+			end
 			kept[#kept + 1] = b
 			kept.lives = max(kept.lives, b.full and later(b.full) or r.lives)
 		end
@@ -62,15 +67,32 @@ local function find(r, name)
 	end
 end
 
+-- current answers the spec, state and view of what a record says of a bucket,
+-- under its own limit; and whether it is of a calendar window that is over, of
+-- which only those who wait are left, and whose next window is not known.
+local function current(b)
+	local s = decode(b)
+	local q = own(s)
+	local v = view(q, s, now)
+	if v.stop ~= FOREVER then
+		return q, s, v, false
+	end
+	for _, h in ipairs(s.holds or {}) do
+		s.consumed = saturate(s.consumed + h.amount)
+	end
+	s = {used = 0, rem = 0, time = 0, consumed = s.consumed, tickets = s.tickets, limit = s.limit}
+	return q, s, view(q, s, now), true
+end
+
 -- open finds a bucket as it is, and answers its spec, state and view: under
 -- its own limit, or if it might as well be absent, a new one under p.
 local function open(r, name, p)
 	local b = find(r, name)
 	if b then
-		local s = decode(b)
-		local q = own(s)
-		local v = view(q, s, now)
-		if not isAbsent(s, v) then
+		local q, s, v, over = current(b)
+		if over and v.tickets > 0 then
+			return p, s, view(p, s, now)
+		elseif not over and not isAbsent(s, v) then
 			return q, s, v
 		end
 	end
@@ -157,17 +179,25 @@ local function latest(all)
 	return t
 end
 
+-- look brings the view of a place up to date with its state.
+local function look(pl)
+	pl.view = view(pl.spec, pl.state, now)
+	if pl.ticket then
+		stand(pl.state, pl.view, pl.ticket)
+	end
+end
+
 -- keep notes that a place has changed.
 local function keep(pl)
 	local r = records[pl.k]
 	local b = find(r, pl.name)
 	if not b then
-		b = {name = pl.name}
+		b = {name = pl.name, rest = '', tickets = ''}
 		r[#r + 1], r.grown = b, true
 	end
 	encode(b, pl.spec, pl.state)
-	pl.view = view(pl.spec, pl.state, pl.view.now)
-	b.full = pl.view.now + resetIn(pl.spec, pl.state, pl.view)
+	look(pl)
+	b.full = max(now + resetIn(pl.spec, pl.state, pl.view), pl.view.ticketsEnd)
 	if pl.state.holds then
 		b.full = max(b.full, pl.state.recalled)
 	end
@@ -216,7 +246,13 @@ end
 
 local FITS, HELD = 1, 2
 
+-- result is the part of a result that receipts keep, and more the rest of it:
+-- how much is held, and how much of a refund has come back.
 local function result(pl, flags, consumed, retry)
 	local p, s, v = pl.spec, pl.state, pl.view
-	return write('<Bdddd', flags, consumed, available(p, v), retry == NEVER and -1 or retry, resetIn(p, s, v))
+	return write('<Bdddd', flags, consumed, remaining(p, v), retry == NEVER and -1 or retry, resetIn(p, s, v))
+end
+
+local function more(pl, returned)
+	return write('<dd', pl.view.held, returned)
 end

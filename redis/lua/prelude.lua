@@ -5,8 +5,9 @@
 local call, read, write, byte = redis.call, struct.unpack, struct.pack, string.byte
 
 -- The first byte of all that is stored. A script of another version knows by
--- it that it cannot read the rest.
-local VERSION = 1
+-- it that it cannot read the rest. A record in which somebody waits has another
+-- one, because it has tickets in it, of which the short ways know nothing.
+local VERSION, WAITING = 1, 2
 
 -- Flags of an argument: the last one of a take; only token buckets and no
 -- flags in it; one fixed window, that follows no calendar and is no shadow.
@@ -28,7 +29,8 @@ local SHADOW, COUNTREFUSED = 1, 2
 --   of each: its zone and name            '<BB', their lengths, and both
 --   of each: the rest                     '<I4', its length, and the rest; all
 --                                         left out if all are empty
--- The rest is holds, counts or flights.
+-- The rest is holds, counts or flights. In a record in which somebody waits none
+-- is left out, and each is followed by its tickets, '<I4' and the tickets.
 --
 -- The status and the states are also the reply to most takes, made once for
 -- both. They are all that most takes change, so they are written into the

@@ -1,6 +1,6 @@
 -- A receipt is what is kept of a take that has an id and had an effect: what
 -- to answer to a repetition and, for a lease, what was charged.
---   version, lease, ended, taken, due, expires  '<BBBddd'
+--   version, lease, ended, taken, due, expires  '<BBBddd'; due is taken
 --   print of the demands, id of its flights     16 bytes each
 --   length of the reply, the reply              '<I4'
 --   for each key:

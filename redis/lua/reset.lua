@@ -8,10 +8,13 @@ local function resets()
 		end
 		local b = find(records[k], name)
 		if b then
-			local s = decode(b)
-			local p = own(s)
-			local pl = {k = k, name = name, spec = p, state = s, view = view(p, s, now)}
-			reset(p, s, pl.view)
+			local p, s, v, over = current(b)
+			if over then
+				s.consumed = 0
+			else
+				reset(p, s, v)
+			end
+			local pl = {k = k, name = name, spec = p, state = s, view = v}
 			keep(pl)
 			freed(pl)
 			records[k].grown = true -- so that full neighbours go, too, and the key with them

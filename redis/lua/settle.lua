@@ -6,8 +6,18 @@
 --
 -- UNDO is for takes over several slots: it releases the part that was taken in
 -- this slot, lease or not, because another slot has refused; what counts even
--- if refused is consumed.
+-- if refused is consumed. If nothing was taken here, or not yet, it leaves a
+-- receipt that says so for the take that may still be on its way.
 local UNDO = 1
+
+-- forestall has a part that comes later find that its take was given up.
+local function forestall(life)
+	local r = {
+		lease = false, ended = RELEASE, taken = now, due = now, expires = now + life, print = NOID, flight = NOID, reply = '',
+	}
+	values[1] = {key = KEYS[1], value = writeReceipt(r, {}), expires = r.expires}
+	return answer(1, now, 0) .. write('<d', now)
+end
 
 -- number is that of a key, which is read if the call has not named it.
 local function number(key)
@@ -70,10 +80,12 @@ local function costs(all, action, how)
 end
 
 -- settleOne changes the lease's part in one bucket, and answers by how much
--- net consumption changed.
+-- net consumption changed, and what came back.
 local function settleOne(pl, e, r, action, expires)
 	local p, s, v = pl.spec, pl.state, pl.view
-	if p.alg ~= CONCURRENCY then
+	if (byte(e.demand.limit, 33) == CONCURRENCY) ~= (p.alg == CONCURRENCY) then -- it has started anew
+		return p.alg == CONCURRENCY and e.new - e.cost or 0, 0
+	elseif p.alg ~= CONCURRENCY then
 		return change(pl, e.new - e.cost, r.taken)
 	elseif action == RENEW then
 		extend(p, s, v, r.flight, expires)
@@ -84,9 +96,11 @@ local function settleOne(pl, e, r, action, expires)
 			keep(pl)
 			freed(pl)
 		end
-		return action == RELEASE and -n or 0
+		if action == RELEASE then
+			return -n, n
+		end
 	end
-	return 0
+	return 0, 0
 end
 
 local function settle()
@@ -94,6 +108,8 @@ local function settle()
 	local r, version = readReceipt(raws[1])
 	if version then
 		return answer(FOREIGN, now, version)
+	elseif how == UNDO and (not r or r.expires <= now) then
+		return forestall(life)
 	elseif not r or r.expires <= now or not r.lease and how == 0 or r.ended ~= OPEN and r.ended ~= action then
 		return answer(CLOSED, now, 0)
 	end
@@ -117,16 +133,17 @@ local function settle()
 	local t, expires = latest(found), r.expires
 	if action == RENEW then
 		expires = t + max(life, 1)
+	elseif how == UNDO then
+		expires = max(expires, t + life)
 	end
 	local out = {}
 	for i, pl in ipairs(found) do
-		local e, n = all[i], 0
-		-- A bucket that has become concurrency, or was, has started anew.
-		if not again and e.first > 0 and (byte(e.demand.limit, 33) == CONCURRENCY) == (pl.spec.alg == CONCURRENCY) then
-			n = settleOne(pl, e, r, action, expires)
+		local e, n, returned = all[i], 0, 0
+		if not again and e.first > 0 then
+			n, returned = settleOne(pl, e, r, action, expires)
 		end
 		e.cost = e.new
-		out[i] = result(pl, FITS, n, 0) .. write('<B', #pl.spec.limit) .. pl.spec.limit
+		out[i] = result(pl, FITS, n, 0) .. more(pl, returned) .. write('<B', #pl.spec.limit) .. pl.spec.limit
 	end
 	local names = {}
 	for i, pt in ipairs(parts) do
@@ -139,5 +156,5 @@ local function settle()
 		end
 		values[1] = {key = KEYS[1], value = writeReceipt(r, parts), expires = expires}
 	end
-	return answer(1, t, #parts) .. table.concat(names) .. table.concat(out)
+	return answer(1, t, #parts) .. write('<d', r.taken) .. table.concat(names) .. table.concat(out)
 end

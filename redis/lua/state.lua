@@ -57,7 +57,9 @@ end
 
 -- decode makes a bucket.State of what a record says of a bucket.
 local function decode(b)
-	local s = {used = b.used, rem = b.rem, time = b.time, consumed = b.consumed, limit = b.limit}
+	local s = {
+		used = b.used, rem = b.rem, time = b.time, consumed = b.consumed, limit = b.limit, tickets = readTickets(b.tickets),
+	}
 	local alg = byte(b.limit, 33)
 	if alg == SLIDING then
 		s.counts = readCounts(b.rest, b.time)
@@ -78,6 +80,7 @@ end
 -- encode is the opposite.
 local function encode(b, p, s)
 	b.limit, b.used, b.rem, b.time, b.consumed = p.limit, s.used, s.rem, s.time, s.consumed
+	b.tickets = writeTickets(s.tickets)
 	if p.alg == SLIDING then
 		b.rest = writeCounts(s.counts or {}, s.time)
 	elseif p.alg == CONCURRENCY then
@@ -107,37 +110,44 @@ local function readRecord(raw)
 	if not raw then
 		return r
 	end
-	local version = byte(raw)
-	if version ~= VERSION then
+	local version, n = byte(raw), nil
+	if version ~= VERSION and version ~= WAITING then
 		return nil, version
 	end
-	local n
 	version, r.lives, n = read('<BdxxxxxxxxB', raw)
 	local at = 20 + 66 * n
 	for i = 1, n do
 		local used, rem, time, consumed = read('<dddd', raw, 32 * i - 12)
-		r[i] = {used = used, rem = rem, time = time, consumed = consumed, rest = ''}
+		r[i] = {used = used, rem = rem, time = time, consumed = consumed, rest = '', tickets = ''}
 		r[i].limit, r[i].name, at = readLimit(raw, 20 + 32 * n, n, i, at)
 	end
 	for i = 1, at <= #raw and n or 0 do
 		local size = read('<I4', raw, at)
 		r[i].rest = sub(raw, at + 4, at + 3 + size)
 		at = at + 4 + size
+		if version == WAITING then
+			size = read('<I4', raw, at)
+			r[i].tickets = sub(raw, at + 4, at + 3 + size)
+			at = at + 4 + size
+		end
 	end
 	return r
 end
 
 local function writeRecord(r)
-	local n, empty, states, limits, rests = #r, true, {}, {}, {}
+	local n, empty, waiting, states, limits, rests = #r, true, false, {}, {}, {}
+	for _, b in ipairs(r) do
+		waiting = waiting or b.tickets ~= ''
+	end
 	for i, b in ipairs(r) do
 		states[i] = write('<dddd', b.used, b.rem, b.time, b.consumed)
 		limits[i], limits[n + i] = sub(b.limit, 1, 24), sub(b.limit, 25, 34)
 		limits[2 * n + i] = write('<BB', #b.limit - 34, #b.name) .. sub(b.limit, 35) .. b.name
-		rests[i] = write('<I4', #b.rest) .. b.rest
-		empty = empty and b.rest == ''
+		rests[i] = write('<I4', #b.rest) .. b.rest .. (waiting and write('<I4', #b.tickets) .. b.tickets or '')
+		empty = empty and b.rest == '' and not waiting
 	end
 	limits = table.concat(limits)
 	local digest = tonumber(sub(redis.sha1hex(write('<B', n) .. limits), 1, 13), 16)
-	return write('<BddBB', VERSION, r.lives, digest, n, ALLOWED) .. table.concat(states) .. limits ..
+	return write('<BddBB', waiting and WAITING or VERSION, r.lives, digest, n, ALLOWED) .. table.concat(states) .. limits ..
 		(empty and '' or table.concat(rests))
 end

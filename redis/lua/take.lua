@@ -1,7 +1,8 @@
 -- Takes: the general case. storetest.Model says how it should be.
 local TOKEN = 1000
 
--- asks fills in what a take wants of each place.
+-- asks fills in what a take wants of each place. It answers how much there is of
+-- it for a take up to an amount.
 local function asks(all, upTo)
 	local charge = all[1].cost
 	local n = charge
@@ -12,7 +13,7 @@ local function asks(all, upTo)
 		end
 	end
 	if not upTo then
-		return
+		return 0
 	end
 	if n < charge then
 		n = max(n, 0)
@@ -21,35 +22,42 @@ local function asks(all, upTo)
 	for _, pl in ipairs(all) do
 		pl.ask = n > 0 and n or min(charge, TOKEN)
 	end
-end
-
--- ahead is how long to wait for what is taken before it is there, or nothing.
-local function ahead(pl, o)
-	local p, v = pl.spec, pl.view
-	if o.within <= 0 or o.upTo or p.alg ~= TOKENS or has(pl.flags, SHADOW) or v.used + pl.ask > p.capacity + MAX then
-		return nil
-	end
-	local t = retryIn(p, pl.state, v, pl.ask)
-	return t <= o.within and t or nil
+	return n
 end
 
 -- decide fills in whether each place fits, and answers whether the take is
--- allowed and the delay of one taken ahead.
+-- allowed, and what asks did.
 local function decide(all, o)
-	asks(all, o.upTo)
-	local allowed, delay = not o.refuse, 0
+	for _, pl in ipairs(o.ticket and all or {}) do
+		pl.ticket = standAs(pl.state, pl.view, o.ticket, o.rank)
+	end
+	local allowed, n = not o.refuse, asks(all, o.upTo)
 	for _, pl in ipairs(all) do
 		pl.fits = pl.ask <= available(pl.spec, pl.view)
 		pl.held = forHeld(pl.spec, pl.view, pl.ask)
-		if not pl.fits then
-			local t = ahead(pl, o)
-			if t then
-				pl.fits, pl.held, delay = true, false, max(delay, t)
-			end
-		end
 		allowed = allowed and (pl.fits or has(pl.flags, SHADOW))
 	end
-	return allowed, delay
+	return allowed, n
+end
+
+-- line puts the take's ticket where it has to wait, and out of where it has
+-- not. Those behind one that is taken out without passing may pass now.
+local function line(all, allowed, never)
+	local waits = not allowed and not never
+	for _, pl in ipairs(all) do
+		waits = waits and (has(pl.flags, SHADOW) or pl.ask <= pl.spec.capacity)
+	end
+	for _, pl in ipairs(all) do
+		if waits and not pl.fits and not has(pl.flags, SHADOW) then
+			queue(pl.state, pl.view, pl.ticket, pl.ask)
+			keep(pl)
+		elseif leave(pl.state, pl.view, pl.ticket.id) then
+			keep(pl)
+			if not allowed then
+				freed(pl)
+			end
+		end
+	end
 end
 
 -- charge consumes what a take does, and answers how much that is.
@@ -74,19 +82,25 @@ local function charge(pl, allowed, o, expires)
 	return n
 end
 
--- take decides on all places together. It answers the reply, whether there
--- was an effect, the time and the delay.
+-- take decides on all places together. It answers the reply, in two parts of
+-- which receipts keep the first, whether there was an effect, and the time.
 local function take(all, o)
-	local allowed, delay = decide(all, o)
+	local allowed, n = decide(all, o)
 	local t, effect = latest(all), allowed
-	local out = {answer(allowed and 1 or 0, t, allowed and delay or 0)}
-	for i, pl in ipairs(all) do
-		pl.charge = o.peek and 0 or charge(pl, allowed, o, t + delay + o.keep)
+	local out, rest = {answer(allowed and 1 or 0, t, n)}, {}
+	for _, pl in ipairs(all) do
+		pl.charge = o.peek and 0 or charge(pl, allowed, o, t + o.keep)
 		effect = effect or pl.charge ~= 0
+	end
+	if o.ticket and not o.peek then
+		line(all, allowed, o.never)
+	end
+	for i, pl in ipairs(all) do
 		local retry = pl.fits and 0 or retryIn(pl.spec, pl.state, pl.view, pl.ask)
 		out[i + 1] = result(pl, (pl.fits and FITS or 0) + (pl.held and HELD or 0), pl.charge, retry)
+		rest[i] = more(pl, 0)
 	end
-	return table.concat(out), effect, t, delay
+	return table.concat(out), table.concat(rest), effect, t
 end
 
 -- plainTake is a take without options.
@@ -95,30 +109,34 @@ local function plainTake(first, last)
 	if not all then
 		return answer(status, now, detail)
 	end
-	return (take(all, {within = 0, keep = 0}))
+	local reply, rest = take(all, {keep = 0})
+	return reply .. rest
 end
 
 -- fullTake is a take with options:
---   kind, time, options, within, keep, print, id of its flights  '<BdBdd'
--- One with an id has the key of its receipt after those of its buckets.
-local LEASE, PEEK, UPTO, REFUSE = 1, 2, 4, 8
+--   kind, time, options, rank, keep    '<BdBdd'
+--   print, id of its flights, ticket   16 bytes each
+-- One with an id has the key of its receipt after those of its buckets. A PART
+-- of a take over several slots that was given up is not taken any more. Another
+-- slot may REFUSE a take, or say that it can NEVER pass.
+local LEASE, PEEK, UPTO, REFUSE, PART, NEVERPASS = 1, 2, 4, 8, 16, 32
 local REPEATED = 16
 
 local function fullTake()
-	local options, within, life = read('<Bdd', header, 10)
-	local print, id = sub(header, 27, 42), nil
+	local options, rank, life = read('<Bdd', header, 10)
+	local print, ticket, id = sub(header, 27, 42), sub(header, 59, 74), nil
 	if #KEYS >= #ARGV then
 		id = #KEYS
 		local r, version = readReceipt(raws[id])
 		if version then
 			return answer(FOREIGN, now, version)
+		elseif r and r.expires > now and r.ended == RELEASE and has(options, PART) then
+			return answer(CLOSED, now, 0)
 		elseif r and r.expires > now and r.ended ~= RELEASE then -- one released never was
 			if r.print ~= print then
 				return answer(MISMATCH, now, 0)
 			end
-			local status = byte(r.reply)
-			local _, _, delay = read('<Bdd', r.reply)
-			return answer(status + REPEATED, now, min(delay, max(r.due - now, 0))) .. sub(r.reply, 18)
+			return answer(byte(r.reply) + REPEATED, now, 0) .. sub(r.reply, 18)
 		end
 	end
 	local all, status, detail = demands(2, #ARGV)
@@ -126,10 +144,11 @@ local function fullTake()
 		return answer(status, now, detail)
 	end
 	local o = {
-		within = within, keep = life, flight = sub(header, 43, 58),
+		keep = life, flight = sub(header, 43, 58), ticket = ticket ~= NOID and ticket or nil, rank = rank,
 		peek = has(options, PEEK), upTo = has(options, UPTO), refuse = has(options, REFUSE),
+		never = has(options, NEVERPASS),
 	}
-	local reply, effect, t, delay = take(all, o)
+	local reply, rest, effect, t = take(all, o)
 	if id and effect then
 		local parts, n = {}, 0
 		for i = 2, #ARGV do
@@ -141,10 +160,10 @@ local function fullTake()
 			parts[#parts + 1] = pt
 		end
 		local r = {
-			lease = has(options, LEASE) and byte(reply) == 1, ended = OPEN, taken = t, due = t + delay,
-			expires = t + delay + life, print = print, flight = o.flight, reply = reply,
+			lease = has(options, LEASE) and byte(reply) == 1, ended = OPEN, taken = t, due = t,
+			expires = t + life, print = print, flight = o.flight, reply = reply,
 		}
 		values[1] = {key = KEYS[id], value = writeReceipt(r, parts), expires = r.expires}
 	end
-	return reply
+	return reply .. rest
 end

@@ -29,7 +29,7 @@ func StartCluster(tb testing.TB) *Cluster {
 	if out, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
 		tb.Fatalf("redistest: redis-cli: %v\n%s", err, out)
 	}
-	Eventually(tb, 30*time.Second, "the cluster is complete", func() bool {
+	Eventually(tb, time.Minute, "the cluster is complete", func() bool {
 		replicas := 0
 		for _, node := range c.Nodes {
 			info, err := node.Do("CLUSTER", "INFO")

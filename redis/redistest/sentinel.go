@@ -31,7 +31,7 @@ func StartSentinels(tb testing.TB) *Sentinels {
 	for range 3 {
 		s.Sentinels = append(s.Sentinels, startSentinel(tb, primary))
 	}
-	Eventually(tb, 30*time.Second, "the Sentinels know each other and the replicas", func() bool {
+	Eventually(tb, time.Minute, "the Sentinels know each other and the replicas", func() bool {
 		for _, sentinel := range s.Sentinels {
 			if field(sentinel, "num-slaves") != "2" || field(sentinel, "num-other-sentinels") != "2" {
 				return false
@@ -46,7 +46,7 @@ func StartSentinels(tb testing.TB) *Sentinels {
 func StartReplica(tb testing.TB, primary *Server, options ...string) *Server {
 	tb.Helper()
 	replica := Start(tb, append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(primary.port)}, options...)...)
-	Eventually(tb, 20*time.Second, "the replica follows its primary", replica.follows)
+	Eventually(tb, time.Minute, "the replica follows its primary", replica.follows)
 	return replica
 }
 

@@ -98,7 +98,7 @@ func (s *Server) Restart() {
 		cmd.Wait() //nolint:errcheck // it is killed, mostly
 		close(done)
 	}(s.cmd, s.done)
-	Eventually(s.tb, 10*time.Second, s.name+" answers", func() bool {
+	Eventually(s.tb, time.Minute, s.name+" answers", func() bool {
 		select {
 		case <-s.done:
 			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))

@@ -230,7 +230,7 @@ func tinyWindows(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := s.Assign(ctx, schedule.Request{Event: "one", Plan: "p"}); err != nil {
 		t.Error(err)

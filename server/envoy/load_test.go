@@ -95,7 +95,7 @@ func (l lines) expect(t *testing.T, want string) {
 			if strings.Contains(line, want) {
 				return
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("nothing was said about %q", want)
 		}
 	}

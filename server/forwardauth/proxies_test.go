@@ -99,7 +99,7 @@ func run(t *testing.T, address, program string, args ...string) {
 		<-ended
 		said.Close()
 	})
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {

@@ -1,4 +1,4 @@
--- settle_v1 changes or ends leases, one after the other, as
+-- settle_v2 changes or ends leases, one after the other, as
 -- storetest.Model.Settle does. Actions are those of sluice.Action: 0 adjust,
 -- 1 renew, 2 commit, 3 release. Each lease has the next few of the costs: as
 -- many as cost_counts says.
@@ -11,15 +11,15 @@
 -- Of each lease that was found, the arrays from namespaces on have its demands,
 -- as many as demand_counts says, with the limits that the buckets have now; for
 -- status 5, with those they were taken under. freed says where room was made.
-CREATE FUNCTION sluice.settle_v1(
+CREATE FUNCTION sluice.settle_v2(
     given bigint, patience text,
     leases text[], actions smallint[], keeps bigint[], cost_counts int[],
     cost_limits text[], costs bigint[], bounds bigint[],
-    OUT now bigint, OUT statuses smallint[], OUT culprits text[], OUT times bigint[], OUT demand_counts int[],
+    OUT now bigint, OUT statuses smallint[], OUT culprits text[], OUT times bigint[], OUT takens bigint[], OUT demand_counts int[],
     OUT namespaces text[], OUT entities text[], OUT resources text[], OUT names text[],
     OUT algorithms smallint[], OUT amounts bigint[], OUT periods bigint[], OUT bursts bigint[],
     OUT calendars smallint[], OUT zones text[], OUT asked bigint[], OUT flags smallint[],
-    OUT consumed bigint[], OUT remaining bigint[], OUT resets bigint[], OUT freed boolean[]
+    OUT consumed bigint[], OUT returned bigint[], OUT remaining bigint[], OUT frees bigint[], OUT resets bigint[], OUT freed boolean[]
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -27,10 +27,10 @@ DECLARE
     r          sluice.receipt;
     old        sluice.receipt;
     d          sluice.receipt_demand;
-    ws         sluice.working_v1[];
+    ws         sluice.working_v2[];
     tids       tid[];
-    mine       sluice.working_v1[]; -- the buckets of one lease
-    w          sluice.working_v1;
+    mine       sluice.working_v2[]; -- the buckets of one lease
+    w          sluice.working_v2;
     places     int[];               -- of all demands: which bucket
     ns         text[];              -- the buckets, in order
     es         text[];
@@ -71,15 +71,15 @@ BEGIN
         WINDOW sorted AS (ORDER BY x.namespace COLLATE "C", x.entity COLLATE "C", x.resource COLLATE "C", x.limit_name COLLATE "C")
     ) k;
     IF ns IS NOT NULL THEN
-        SELECT l.ws, l.tids INTO ws, tids FROM sluice.load_v1(true, ns, es, rs, ls) l;
+        SELECT l.ws, l.tids INTO ws, tids FROM sluice.load_v2(true, ns, es, rs, ls) l;
         PERFORM FROM sluice.receipt x WHERE x.id = ANY (leases) ORDER BY x.id FOR NO KEY UPDATE;
     END IF;
     now := sluice.clock_v1(given);
-    ws := sluice.open_v1(ws, now);
 
     FOR t IN 1 .. cardinality(leases) LOOP
         old := seen[t];
         times[t] := now;
+        takens[t] := 0;
         statuses[t] := 1;
         culprits[t] := '';
         demand_counts[t] := 0;
@@ -90,7 +90,7 @@ BEGIN
         SELECT x.* INTO r FROM sluice.receipt x WHERE x.id = old.id;
         CONTINUE WHEN r.id IS NULL OR r.expires <= now OR NOT r.leased OR r.ended NOT IN (0, actions[t]);
         IF r.taken <> old.taken OR r.print <> old.print THEN -- the id was taken anew
-            PERFORM sluice.again_v1();
+            PERFORM sluice.again_v2();
         END IF;
 
         -- What the lease is to cost.
@@ -127,9 +127,11 @@ BEGIN
         -- The buckets under the limits they have, or as they were taken.
         FOR i IN 1 .. n LOOP
             d := r.demands[i];
-            w := sluice.as_is_v1(ws[places[first - n + i]], sluice.view_v1(sluice.fresh_v1(
+            w := ws[places[first - n + i]];
+            w.bounds := bounds[8 * i - 7 : 8 * i]; -- of the limit that it has
+            w := sluice.as_is_v2(w, sluice.view_v2(sluice.fresh_v2(
                 d.algorithm, d.amount, d.period, d.burst, d.calendar, d.zone, bounds[8 * i - 7 : 8 * i]
-            ), now));
+            ), now), now);
             mine[i] := w;
             times[t] := greatest(times[t], w.now);
             namespaces[out + i] := d.namespace;
@@ -145,7 +147,9 @@ BEGIN
             asked[out + i] := d.cost;
             flags[out + i] := d.flags;
             consumed[out + i] := 0;
+            returned[out + i] := 0;
             remaining[out + i] := 0;
+            frees[out + i] := 0;
             resets[out + i] := 0;
             freed[out + i] := false;
             IF w.algorithm = 2 AND w.ends IS NULL AND charges[i] > d.charge THEN
@@ -156,36 +160,47 @@ BEGIN
         out := out + n;
         CONTINUE WHEN statuses[t] <> 0;
 
+        takens[t] := r.taken;
         ends := CASE WHEN actions[t] = 1 THEN times[t] + greatest(keeps[t], 1) ELSE r.expires END;
         FOR i IN 1 .. n LOOP
             d := r.demands[i];
             w := mine[i];
             before := w.used;
-            -- A shadow's bucket may have nothing of the lease. A bucket that
-            -- has become concurrency, or has been, was started anew.
-            IF r.ended = 0 AND d.consumed > 0 AND (d.algorithm = 3) = (w.algorithm = 3) THEN
+            IF r.ended <> 0 OR d.consumed = 0 THEN
+                NULL; -- a shadow's bucket may have nothing of the lease
+            ELSIF (d.algorithm = 3) <> (w.algorithm = 3) THEN
+                -- A bucket that has become concurrency, or has been, was started
+                -- anew: the change is booked, and nothing comes back.
+                IF d.algorithm <> 3 THEN
+                    consumed[out - n + i] := charges[i] - d.charge;
+                END IF;
+            ELSE
                 IF w.algorithm <> 3 THEN
                     IF charges[i] > d.charge THEN
-                        w := sluice.spend_v1(w, charges[i] - d.charge);
+                        w := sluice.spend_v2(w, charges[i] - d.charge);
+                        consumed[out - n + i] := w.used - before;
                     ELSIF charges[i] < d.charge THEN
-                        w := sluice.refund_v1(w, d.charge - charges[i], r.taken);
+                        w := sluice.refund_v2(w, d.charge - charges[i], r.taken);
+                        consumed[out - n + i] := charges[i] - d.charge;
+                        returned[out - n + i] := before - w.used;
                     END IF;
-                    consumed[out - n + i] := w.used - before;
                 ELSIF actions[t] = 1 THEN
-                    w := sluice.extend_v1(w, r.id, ends);
+                    w := sluice.extend_v2(w, r.id, ends);
                 ELSIF actions[t] >= 2 THEN
-                    w := sluice.alight_v1(w, r.id);
+                    w := sluice.alight_v2(w, r.id);
                     IF actions[t] = 3 THEN
                         consumed[out - n + i] := w.used - before;
+                        returned[out - n + i] := before - w.used;
                     END IF;
                 END IF;
                 IF w.changed THEN
-                    ws[places[first - n + i]] := w;
+                    ws[places[first - n + i]] := sluice.store_v2(w);
                 END IF;
             END IF;
             freed[out - n + i] := w.used < before;
-            remaining[out - n + i] := w.capacity - w.used - w.held;
-            resets[out - n + i] := sluice.reset_v1(w);
+            remaining[out - n + i] := w.capacity - w.used;
+            frees[out - n + i] := remaining[out - n + i] - w.held;
+            resets[out - n + i] := sluice.later_v2(w, sluice.reset_v2(w));
             d.charge := charges[i];
             r.demands[i] := d;
         END LOOP;
@@ -196,6 +211,6 @@ BEGIN
         END IF;
     END LOOP;
     IF ns IS NOT NULL THEN
-        PERFORM sluice.save_v1(ns, es, rs, ls, ws, tids);
+        PERFORM sluice.save_v2(ns, es, rs, ls, ws, tids);
     END IF;
 END $$;

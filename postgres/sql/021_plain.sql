@@ -1,6 +1,6 @@
--- take_plain_v1 decides takes that want nothing but tokens, of token buckets
+-- take_plain_v2 decides takes that want nothing but tokens, of token buckets
 -- and fixed windows: no request ids, leases, shadows or anything else that a
--- take can have. It gives the answers that take_v1 would, several times
+-- take can have. It gives the answers that take_v2 would, several times
 -- faster, because it works on arrays of numbers, in as few statements as
 -- possible, and leaves to the caller whatever follows from the numbers it gives.
 --
@@ -15,9 +15,9 @@
 -- Of each demand, outcomes says what is used in its bucket after the take, if
 -- the take was allowed. If it was refused, that is -1 - outcome. The lowest
 -- number means that nothing was decided, because a bucket was written under
--- another limit or has something held: ask take_v1. rems and ats are of each
+-- another limit, has something held or is waited for: ask take_v2. rems and ats are of each
 -- bucket.
-CREATE FUNCTION sluice.take_plain_v1(
+CREATE FUNCTION sluice.take_plain_v2(
     given bigint, patience text, glance boolean,
     namespaces text[], entities text[], resources text[], names text[], rules int[],
     algorithms smallint[], amounts bigint[], periods bigint[], bursts bigint[],
@@ -57,7 +57,7 @@ BEGIN
                 SELECT b.ctid, b.used, b.rem, b.at,
                     b.algorithm = algorithms[rules[i]] AND b.amount = amounts[rules[i]] AND b.period = periods[rules[i]]
                         AND b.burst = bursts[rules[i]] AND b.calendar = 0
-                        AND b.holds IS NULL AND b.recall_cost = 0 AS plain
+                        AND b.holds IS NULL AND b.tickets IS NULL AND b.recall_cost = 0 AS plain
                 FROM sluice.bucket b
                 WHERE b.namespace = namespaces[i] AND b.entity = entities[i]
                     AND b.resource = resources[i] AND b.limit_name = names[i]
@@ -72,7 +72,7 @@ BEGIN
                 SELECT b.ctid, b.used, b.rem, b.at,
                     b.algorithm = algorithms[rules[i]] AND b.amount = amounts[rules[i]] AND b.period = periods[rules[i]]
                         AND b.burst = bursts[rules[i]] AND b.calendar = 0
-                        AND b.holds IS NULL AND b.recall_cost = 0 AS plain
+                        AND b.holds IS NULL AND b.tickets IS NULL AND b.recall_cost = 0 AS plain
                 FROM sluice.bucket b
                 WHERE b.namespace = namespaces[i] AND b.entity = entities[i]
                     AND b.resource = resources[i] AND b.limit_name = names[i]
@@ -99,7 +99,7 @@ BEGIN
             IF uses[i] <= 0 THEN -- full, as good as absent
                 uses[i] := 0;
                 rems[i] := 0;
-                ats[i] := CASE WHEN algorithms[r] = 0 THEN now ELSE now - sluice.floor_mod_v1(now, pers[r]) END;
+                ats[i] := CASE WHEN algorithms[r] = 0 THEN now ELSE now - sluice.floor_mod_v2(now, pers[r]) END;
             END IF;
         END LOOP;
         olds := uses;
@@ -159,27 +159,27 @@ BEGIN
         SELECT namespaces[i], entities[i], resources[i], names[i],
             algorithms[rules[i]], amounts[rules[i]], periods[rules[i]], bursts[rules[i]], 0, '',
             uses[i], rems[i], ats[i], uses[i],
-            sluice.full_v1(algorithms[rules[i]], rates[rules[i]], pers[rules[i]], uses[i], ats[i])
+            sluice.full_v2(algorithms[rules[i]], rates[rules[i]], pers[rules[i]], uses[i], ats[i])
         FROM generate_series(1, cardinality(names)) i
         WHERE tids[i] IS NULL AND uses[i] <> olds[i]
         ORDER BY i
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS added = ROW_COUNT;
         IF added < wanted THEN
-            PERFORM sluice.again_v1();
+            PERFORM sluice.again_v2();
         END IF;
     END IF;
     UPDATE sluice.bucket b SET
         used = uses[i], rem = rems[i], at = ats[i],
         consumed = CASE WHEN olds[i] = 0 THEN uses[i] ELSE least(b.consumed + uses[i] - olds[i], 9007199254740991) END,
-        expires = sluice.full_v1(algorithms[rules[i]], rates[rules[i]], pers[rules[i]], uses[i], ats[i])
+        expires = sluice.full_v2(algorithms[rules[i]], rates[rules[i]], pers[rules[i]], uses[i], ats[i])
     FROM generate_series(1, cardinality(names)) i
     WHERE uses[i] <> olds[i] AND b.ctid = tids[i];
 END $$;
 
--- full_v1 is when a bucket will be full, at the latest: the end of a window, or
+-- full_v2 is when a bucket will be full, at the latest: the end of a window, or
 -- when all that is used is repaid.
-CREATE FUNCTION sluice.full_v1(algorithm smallint, rate bigint, per bigint, used bigint, at bigint) RETURNS bigint
+CREATE FUNCTION sluice.full_v2(algorithm smallint, rate bigint, per bigint, used bigint, at bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT at + CASE
         WHEN algorithm <> 0 THEN per

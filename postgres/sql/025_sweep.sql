@@ -1,20 +1,20 @@
--- sweep_v1 deletes what has expired among the next few buckets and receipts, at
+-- sweep_v2 deletes what has expired among the next few buckets and receipts, at
 -- most once per pause for all nodes together. It goes through the buckets by
 -- key, because an index by expiry would have to be written with every take.
-CREATE FUNCTION sluice.sweep_v1(
+CREATE FUNCTION sluice.sweep_v2(
     given bigint, most int, pause interval,
-    OUT looked int, OUT buckets int, OUT receipts int
+    OUT now bigint, OUT looked int, OUT buckets int, OUT receipts int
 )
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 DECLARE
-    now  bigint := sluice.clock_v1(given);
     here sluice.sweep;
     next sluice.sweep;
     tids tid[];
     ids  bigint[];
 BEGIN
+    now := sluice.clock_v1(given);
     looked := 0;
     buckets := 0;
     receipts := 0;
@@ -31,12 +31,14 @@ BEGIN
     GET DIAGNOSTICS receipts = ROW_COUNT;
 
     -- The last key of the round before is the first of this one.
-    SELECT count(*), array_agg(b.ctid) FILTER (WHERE b.expires <= now),
+    SELECT count(*), array_agg(b.ctid) FILTER (WHERE b.expires <= now AND NOT b.awaited),
         (array_agg(b.namespace))[count(*)::int], (array_agg(b.entity))[count(*)::int],
         (array_agg(b.resource))[count(*)::int], (array_agg(b.limit_name))[count(*)::int]
     INTO looked, tids, next.namespace, next.entity, next.resource, next.limit_name
     FROM (
-        SELECT x.ctid, x.expires, x.namespace, x.entity, x.resource, x.limit_name FROM sluice.bucket x
+        SELECT x.ctid, x.expires, x.namespace, x.entity, x.resource, x.limit_name,
+            x.tickets IS NOT NULL AND now < sluice.line_ends_v2(x.tickets) AS awaited
+        FROM sluice.bucket x
         WHERE (x.namespace, x.entity, x.resource, x.limit_name)
             >= (here.namespace, here.entity, here.resource, here.limit_name)
         ORDER BY x.namespace, x.entity, x.resource, x.limit_name

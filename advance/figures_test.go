@@ -1,0 +1,107 @@
+package advance_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+func costing(d sluice.Demand, tokens int64) sluice.Demand {
+	d.Cost = sluice.Tokens(tokens) * sluice.Token
+	return d
+}
+
+// TestHeldIsNotUsed: seven nodes hold a tenth each after a request each, and
+// what is shown as used is seven requests at the most.
+func TestHeldIsNotUsed(t *testing.T) {
+	for _, limit := range []string{"100000/day", "100000/day UTC", "100000/day fixed"} {
+		synctest.Test(t, func(t *testing.T) {
+			store, nodes := cluster(t, 7)
+			for _, n := range nodes {
+				d := take(t, sluice.New(n), demand("a", limit))
+				r := d.Results[0]
+				if d.Source != sluice.FromLease || r.Remaining < 99_993*sluice.Token || r.Remaining > 99_999*sluice.Token || r.ResetAfter <= 0 {
+					t.Errorf("%s: %+v", limit, r)
+				}
+			}
+			page, err := store.List(context.Background(), sluice.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b := page.Buckets[0]; b.Remaining < 99_993*sluice.Token || b.Held == 0 || b.Utilization() > 0.01 {
+				t.Errorf("%s: %+v is %v %% used", limit, b, b.Utilization())
+			}
+		})
+	}
+}
+
+// TestRemainingIsTrue: while a node spends what it holds, what it shows is what
+// there is: never above the capacity, and never more than a call behind.
+func TestRemainingIsTrue(t *testing.T) {
+	for _, limit := range []string{"200/minute", "200/minute fixed", "10/s burst 200"} {
+		onNode(t, func(t *testing.T, inner *counting, l *sluice.Limiter) {
+			d := demand("a", limit)
+			for i := range 400 {
+				got := take(t, l, d)
+				var truth sluice.Decision
+				peek := sluice.Take{Demands: []sluice.Demand{d}, Peek: true}
+				if err := inner.Store.Take(context.Background(), &peek, &truth); err != nil {
+					t.Fatal(err)
+				}
+				shown, store := got.Results[0], truth.Results[0]
+				if shown.Remaining > d.Limit.Capacity() || shown.Remaining > store.Remaining || shown.Unknown {
+					t.Fatalf("%s: take %d shows %s left, the store has %s", limit, i, shown.Remaining, store.Remaining)
+				}
+				// The store does not know what was spent of what is held.
+				if least := store.Free; shown.Remaining < least-sluice.Token {
+					t.Fatalf("%s: take %d shows %s left, the store has %s free", limit, i, shown.Remaining, least)
+				}
+				time.Sleep(17 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// TestDenyCacheTellsCostsApart: a refusal tells of another cost what is true
+// of that: never, if it is more than the limit can give, and later, if it is
+// more than was refused.
+func TestDenyCacheTellsCostsApart(t *testing.T) {
+	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
+		d := demand("a", "1000/minute")
+		take(t, l, costing(d, 390))
+		first := take(t, l, costing(d, 700))
+		if first.Allowed || first.RetryAfter != 5400*time.Millisecond {
+			t.Fatalf("%+v", first)
+		}
+		for cost, want := range map[int64]time.Duration{700: first.RetryAfter, 900: 17400 * time.Millisecond, 1000: 23400 * time.Millisecond, 5000: sluice.Never} {
+			got := take(t, l, costing(d, cost))
+			if got.Allowed || got.RetryAfter != want || (got.Source == sluice.FromDenyCache) != (cost <= 1000) {
+				t.Errorf("%d: retry in %s by %s, want %s", cost, got.RetryAfter, got.Source, want)
+			}
+		}
+		if got := take(t, l, costing(d, 600)); !got.Allowed {
+			t.Errorf("a smaller cost is refused: %+v", got)
+		}
+	})
+}
+
+// TestWhatWasNotAskedIsUnknown: a limit that another one's refusal answers for
+// has no figures rather than none left.
+func TestWhatWasNotAskedIsUnknown(t *testing.T) {
+	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
+		small, other := demand("small", "2/minute"), demand("other", "3/minute")
+		take(t, l, costing(small, 2))
+		take(t, l, small)
+		d := take(t, l, small, other)
+		if d.Source != sluice.FromDenyCache || !d.Results[1].Unknown || d.Results[0].Unknown {
+			t.Errorf("%+v", d)
+		}
+		take(t, l, other)
+		if d = take(t, l, small, other); d.Results[1].Unknown || d.Results[1].Remaining != 2*sluice.Token {
+			t.Errorf("what is known is not shown: %+v", d.Results[1])
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package redis
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestClockThatIsSet tells of two servers' clocks, of which one is set. A gap of
+// any length between two looks is no step, nor is a slow answer.
+func TestClockThatIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, nil))
+		s := &Store{}
+		ahead := map[string]time.Duration{"a": time.Hour, "b": -time.Hour} // of this clock
+		ask := func(takes, decidedAfter time.Duration) {
+			for _, addr := range []string{"a", "b"} {
+				asked := time.Now()
+				there := asked.Add(decidedAfter + ahead[addr]).UnixMicro()
+				time.Sleep(takes)
+				s.clocks.saw(addr, there, asked, log)
+			}
+		}
+		want := func(stats Stats) {
+			t.Helper()
+			if got := s.Stats(); got != stats {
+				t.Fatalf("%+v, want %+v", got, stats)
+			}
+			if lines := int64(strings.Count(out.String(), "\n")); lines != stats.ClockBack+stats.ClockForward {
+				t.Fatalf("%d lines logged: %s", lines, out.String())
+			}
+		}
+		ask(time.Millisecond, 0)
+		time.Sleep(24 * time.Hour)
+		ask(3*time.Second, 0)
+		ask(time.Millisecond, 0)
+		ask(3*time.Second, 3*time.Second)
+		ask(time.Millisecond, 0)
+		want(Stats{})
+		ahead["a"] -= 2 * time.Second
+		ask(time.Millisecond, 0)
+		ask(time.Millisecond, 0)
+		want(Stats{ClockBack: 1})
+		ahead["b"] += time.Minute
+		ask(time.Millisecond, 0)
+		ask(time.Millisecond, 0)
+		want(Stats{ClockBack: 1, ClockForward: 1})
+		if !strings.Contains(out.String(), "node=b by=1m0s") {
+			t.Errorf("the log does not say which clock and by how much: %s", out.String())
+		}
+	})
+}

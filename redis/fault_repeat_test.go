@@ -1,0 +1,131 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/faultproxy"
+	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/redistest"
+)
+
+// behindProxies has all clients of a cluster that is asked for its layout reach
+// the primaries through proxies, which it answers by the primaries' addresses.
+func behindProxies(t *testing.T, cluster *redistest.Cluster) map[string]*faultproxy.Proxy {
+	t.Helper()
+	proxies := map[string]*faultproxy.Proxy{}
+	for _, node := range cluster.Primaries() {
+		p := faultproxy.Start(t, node.Addr())
+		_, port, err := net.SplitHostPort(p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		node.Must("CONFIG", "SET", "cluster-announce-port", port)
+		proxies[node.Addr()] = p
+	}
+	redistest.Eventually(t, patience, "all nodes tell of the proxies", func() bool {
+		for _, node := range cluster.Nodes {
+			layout := node.Must("CLUSTER", "NODES")
+			for _, p := range proxies {
+				if !strings.Contains(layout, p.Addr()) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	return proxies
+}
+
+// TestClusterRepeats loses the answer of one node while a take with an id goes
+// over two of them, and repeats the take until it is answered. Each id is
+// charged once in each bucket.
+func TestClusterRepeats(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	proxies := behindProxies(t, cluster)
+	here, there := apart(t, cluster, "repeat")
+	l := sluice.New(open(t, redis.Config{Address: cluster.URL(), Timeout: 300 * time.Millisecond}))
+	ctx := context.Background()
+	demands := []sluice.Demand{demand(here, slow), demand(there, slow)}
+	const ids = 9
+	unknown, first := 0, 0
+	for i := range ids {
+		take := sluice.Take{Demands: demands, ID: fmt.Sprint("repeated ", i)}
+		entity := []string{here, there, "directory"}[i%3]
+		key := recordOf(entity)
+		if entity == "directory" {
+			key = "sluice:1:id:{repeated%20" + fmt.Sprint(i) + "}"
+		}
+		p := proxies[cluster.Owner(key).Addr()]
+		works(t, l)
+		p.LoseAnswers(true)
+		var d sluice.Decision
+		err := l.Decide(ctx, &take, &d)
+		if err == nil {
+			t.Fatalf("%s: an answer that was lost: %+v", entity, d)
+		}
+		if errors.Is(err, sluice.ErrUnknown) {
+			unknown++
+		}
+		p.Cut() // what has lost an answer would take the next one for it
+		p.LoseAnswers(false)
+		works(t, l)
+		for range 3 {
+			redistest.Eventually(t, patience, "the take is answered", func() bool { return l.Decide(ctx, &take, &d) == nil })
+			if !d.Allowed {
+				t.Fatalf("%s: refused: %+v", entity, d)
+			}
+			if !d.Repeated {
+				first++
+			}
+		}
+	}
+	t.Logf("%d outcomes were unknown at first", unknown)
+	if first != ids {
+		t.Errorf("%d answers of %d ids were not marked as repeated", first, ids)
+	}
+	for _, d := range demands {
+		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
+		if used != ids {
+			t.Errorf("%s: %d charges for %d ids", d.Key, used, ids)
+		}
+	}
+}
+
+// TestClusterGivesUpAnywhere has callers give up at any moment of a take with an
+// id over two slots, and repeat it. What was sent still arrives, maybe after the
+// repetition has begun. Each id is charged once in each bucket all the same.
+func TestClusterGivesUpAnywhere(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	l := sluice.New(open(t, redis.Config{Address: cluster.URL()}))
+	here, there := apart(t, cluster, "anywhere")
+	demands := []sluice.Demand{demand(here, slow), demand(there, slow)}
+	const ids = 150
+	gaveUp := 0
+	for i := range ids {
+		take := sluice.Take{Demands: demands, ID: fmt.Sprint("anywhere ", i), Lease: i%2 == 0}
+		var d sluice.Decision
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*10*time.Microsecond)
+		if l.Decide(ctx, &take, &d) != nil {
+			gaveUp++
+		}
+		cancel()
+		redistest.Eventually(t, patience, "the take is answered", func() bool { return l.Decide(context.Background(), &take, &d) == nil })
+		if !d.Allowed {
+			t.Fatalf("refused: %+v", d)
+		}
+	}
+	t.Logf("%d of %d gave up", gaveUp, ids)
+	for _, d := range demands {
+		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
+		if used != ids {
+			t.Errorf("%s: %d charges for %d ids", d.Key, used, ids)
+		}
+	}
+}

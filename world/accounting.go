@@ -1,0 +1,177 @@
+package world
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// accounting checks that usage is the cost of what was taken less what was
+// given back, whatever refill did meanwhile, in the hour of the take.
+//
+// What is expected follows from what callers asked and from whether they were
+// told that it was done, never from what the answers say was consumed: a take
+// is its cost, or what was granted of it; a refund is what was asked to be
+// refunded; a settlement is the new cost less the one before.
+//
+// Tolerance: none without a crash or an unknown outcome. What a node that was
+// killed had counted and not yet written may be missing. If it is not known
+// whether a settlement happened, the one after it changes by as much less or
+// more. Of an entity that was erased nothing is expected.
+func (w *World) accounting() (failures []Failure) {
+	expected := map[series]*account{}
+	leases := map[string]*lease{}
+	for _, t := range w.told {
+		w.book(expected, leases, t)
+	}
+	written := map[series]sluice.Tokens{}
+	takes := map[series]int64{}
+	for s, row := range w.ledger.rows {
+		if s.span == catalog.Hourly {
+			written[s], takes[s] = sluice.Tokens(row.Amount), row.Count
+			if expected[s] == nil {
+				expected[s] = &account{}
+			}
+		}
+	}
+	for s, a := range expected {
+		got := written[s]
+		if w.ledger.erased[s.entity] || got >= a.sum-a.less && got <= a.sum+a.more {
+			continue
+		}
+		failures = append(failures, Failure{"accounting", a.last, fmt.Sprintf(
+			"%s/%s in the hour of %s: %s is written, and %s was taken less what was given back (%s less or %s more is excused)",
+			s.entity, s.limit, time.Unix(s.start, 0).UTC().Format(time.DateTime), got, a.sum, a.less, a.more)})
+	}
+	return failures
+}
+
+// account is what should be written of one series.
+type account struct {
+	sum        sluice.Tokens
+	less, more sluice.Tokens // that may be written
+	takes      int64
+	last       time.Duration // it was changed
+}
+
+// lease is what a caller knows of its own.
+type lease struct {
+	key    sluice.Key
+	taken  time.Time
+	cost   []sluice.Tokens
+	unsure []sluice.Tokens // by how much it may be another
+	keys   []sluice.Key
+	ended  bool
+}
+
+// book books what a caller was told.
+func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told) {
+	if t.Lost {
+		return
+	}
+	d := &t.Decision
+	switch {
+	case t.Take != nil:
+		if t.Err != nil || !d.Allowed || d.Repeated || t.Take.Peek {
+			return
+		}
+		le := &lease{taken: d.Time}
+		for i := range t.Take.Demands {
+			dm := &t.Take.Demands[i]
+			cost := dm.Charge()
+			if t.Take.UpTo {
+				cost = min(cost, d.Granted)
+			}
+			if dm.Shadow && (!d.Results[i].Fits || t.degraded()) {
+				cost = 0 // it counts what fits, and nothing without the store
+			}
+			le.cost, le.keys = append(le.cost, cost), append(le.keys, dm.Key)
+			le.unsure = append(le.unsure, 0)
+			if dm.Limit.Algorithm != sluice.Concurrency {
+				w.bookOne(all, t, dm.Key, d.Time, cost, true)
+			}
+		}
+		if t.Take.Lease {
+			leases[t.Take.ID] = le
+		}
+	case t.Settled != nil:
+		if le := leases[t.Settled.ID]; le != nil {
+			w.bookSettlement(all, le, t)
+		}
+	case t.Err == nil:
+		for i := range t.Changes {
+			w.bookOne(all, t, t.Changes[i].Key, d.Time, t.Changes[i].Cost, false)
+		}
+	}
+}
+
+func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
+	for i, key := range le.keys {
+		if w.bucket(key).Limit.Algorithm == sluice.Concurrency || le.cost[i] == 0 && !le.ended && t.Settled.Costs == nil {
+			continue
+		}
+		cost := le.cost[i]
+		for _, c := range t.Settled.Costs {
+			if c.Limit == key.Limit {
+				cost = c.Cost
+			}
+		}
+		if t.Settled.Action == sluice.Release {
+			cost = 0
+		}
+		change := cost - le.cost[i]
+		if t.Err != nil {
+			// It happened, or it did not. Either way nobody booked it.
+			le.unsure[i] += max(change, -change)
+			continue
+		}
+		if le.ended {
+			change = 0
+		}
+		w.bookOne(all, t, key, le.taken, change, false)
+		if u := le.unsure[i]; u != 0 {
+			s := seriesOf(key, le.taken)
+			all[s].less += u
+			all[s].more += u
+			le.unsure[i] = 0
+		}
+		le.cost[i] = cost
+	}
+	if t.Err == nil && (t.Settled.Action == sluice.Commit || t.Settled.Action == sluice.Release) {
+		le.ended = true
+	}
+}
+
+func seriesOf(k sluice.Key, at time.Time) series {
+	return series{k.Entity, k.Limit, catalog.Hourly, at.UTC().Truncate(time.Hour).Unix()}
+}
+
+func (w *World) bookOne(all map[series]*account, t *Told, k sluice.Key, at time.Time, amount sluice.Tokens, take bool) {
+	s := seriesOf(k, at)
+	a := all[s]
+	if a == nil {
+		a = &account{}
+		all[s] = a
+	}
+	a.sum += amount
+	a.last = t.Return.At
+	if take && amount != 0 {
+		a.takes++
+	}
+	if t.Node.port.dead() && t.Return.At > w.ledger.written[t.Node] {
+		a.less += max(amount, 0)
+		a.more += max(-amount, 0)
+	}
+}
+
+// bucket is the one of a key.
+func (w *World) bucket(k sluice.Key) *Bucket {
+	for i := range w.plan.Buckets {
+		if w.plan.Buckets[i].Key == k {
+			return &w.plan.Buckets[i]
+		}
+	}
+	panic("no bucket " + k.String())
+}

@@ -1,0 +1,241 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/storetest"
+)
+
+// bound checks that no more passes than a limit lets pass, in any interval.
+//
+// What is counted is what callers were told: a take counts from the moment at
+// which it was decided to the moment at which its caller acts, which is when
+// Wait returns; tokens in hand are spent at the moment of the answer. Of a
+// refund only what came back into the bucket is credited, and of a lease no
+// more than was taken by asking.
+//
+// Not counted is what is answered without the store, which says so. A reset
+// begins a new life. Whoever consumes without asking may exceed the bound and
+// is not counted. Under a limit that changes the looser one applies.
+//
+// Tolerance: none, except for what nodes hold, a fifth of the capacity each at
+// most, after the store forgot acknowledged writes and after its clock
+// stepped forward, which are the two documented exceptions.
+func (w *World) bound() (failures []Failure) {
+	for i := range w.plan.Buckets {
+		b := &w.plan.Buckets[i]
+		if b.Limit.Algorithm == sluice.Concurrency {
+			failures = append(failures, w.inFlight(b)...)
+			continue
+		}
+		for _, l := range w.lives(b) {
+			report, err := l.history.Report(l.limit)
+			if err != nil {
+				failures = append(failures, Failure{"bound", 0, fmt.Sprintf("%s: %v", b.Key, err)})
+			} else if over := report.Worst.Net - report.Worst.Bound; over > l.slack {
+				failures = append(failures, Failure{"bound", l.when(report.Worst.End), fmt.Sprintf("%s, %s: %s, and %s of it are excused",
+					b.Key, l.limit, report.Err(), l.slack)})
+			}
+		}
+	}
+	return failures
+}
+
+// life is a bucket from one reset to the next.
+type life struct {
+	from    time.Duration
+	limit   sluice.Limit
+	slack   sluice.Tokens
+	history storetest.History
+	moments map[int64]time.Duration // of the bound's clock
+}
+
+func (l *life) when(end int64) time.Duration { return l.moments[end] }
+
+// looser is a limit that lets pass what either of two does.
+func (b *Bucket) looser() sluice.Limit {
+	l := b.Limit
+	if b.Other.Amount != 0 {
+		l.Amount = max(l.Amount, b.Other.Amount)
+		if l.Algorithm == sluice.TokenBucket {
+			l.Burst = max(b.Limit.Capacity(), b.Other.Capacity())
+		}
+	}
+	return l
+}
+
+// lives are the lives of a bucket with all that counts in each.
+func (w *World) lives(b *Bucket) []*life {
+	lives := []*life{{}}
+	var cuts []Stamp
+	for _, e := range w.store.effects {
+		if slices.Contains(e.Reset, b.Key) && e.Err == nil {
+			cuts = append(cuts, e.Stamp)
+		}
+	}
+	for i := range w.plan.Faults {
+		if f := &w.plan.Faults[i]; f.Kind == Forget || f.Kind == Rollback {
+			cuts = append(cuts, w.store.forgot[f])
+		}
+	}
+	slices.SortFunc(cuts, func(a, b Stamp) int { return int(a.At - b.At) })
+	for _, c := range cuts {
+		lives = append(lives, &life{from: c.At})
+	}
+	for _, l := range lives {
+		l.limit, l.moments = b.looser(), map[int64]time.Duration{}
+		if holdAhead(l.limit) {
+			l.slack = w.excused(l, lives) * l.limit.Capacity() / 5
+		}
+	}
+	effects := w.byCaller()
+	for _, t := range w.told {
+		if !t.allowed() || t.degraded() {
+			continue
+		}
+		for i := range t.Take.Demands {
+			if t.Take.Demands[i].Key != b.Key || t.Decision.Results[i].Consumed == 0 {
+				continue
+			}
+			from := t.Call
+			if e := effects[t.Caller]; t.Decision.Source == sluice.FromLease {
+				from = t.Return
+			} else if e != nil && len(e.Take.Demands) == len(t.Take.Demands) {
+				from = e.Stamp // not in part with tokens in hand
+			}
+			amount := t.Decision.Results[i].Consumed
+			add(lives, b, from, t.Return, amount)
+		}
+	}
+	w.refunds(b, lives)
+	return lives
+}
+
+// refunds credits what came back.
+func (w *World) refunds(b *Bucket, lives []*life) {
+	leased := map[string]sluice.Tokens{} // by takes, with or without an answer
+	for _, e := range w.store.effects {
+		if e.Err != nil || e.Decision.Repeated {
+			continue
+		}
+		for i := range e.Decision.Results {
+			if e.Take != nil && e.Take.Demands[i].Key == b.Key {
+				leased[e.Take.ID] = e.Decision.Results[i].Consumed
+			}
+			back := e.Decision.Results[i].Returned
+			if e.Decision.Demands[i].Key != b.Key || back <= 0 {
+				continue
+			}
+			if e.Settled != nil {
+				back = min(back, leased[e.Settled.ID])
+				leased[e.Settled.ID] -= back
+			}
+			if back > 0 {
+				add(lives, b, e.Stamp, e.Stamp, -back)
+			}
+		}
+	}
+}
+
+// add counts something in the life in which it happened. What may have
+// happened in either of two is in none.
+func add(lives []*life, b *Bucket, from, to Stamp, amount sluice.Tokens) {
+	for i := len(lives) - 1; i >= 0; i-- {
+		l := lives[i]
+		if from.At < l.from {
+			if to.At >= l.from {
+				return
+			}
+			continue
+		}
+		if b.Limit.Algorithm == sluice.FixedWindow {
+			// Windows are those of the store's clock. A bucket may be in one
+			// that the clock has left by a step back.
+			l.history.Add(min(from.Store, to.Store), max(from.Latest, to.Latest), amount)
+		} else {
+			l.history.Add(from.Bound, to.Bound, amount)
+		}
+		at := to.Bound
+		if b.Limit.Algorithm == sluice.FixedWindow {
+			at = to.Latest
+		}
+		l.moments[at] = to.At
+		return
+	}
+}
+
+// excused is how often nodes may spend what they hold although the store does
+// not know of it any more: once each after it forgot and after each step
+// forward of its clock.
+func (w *World) excused(l *life, lives []*life) sluice.Tokens {
+	times := 0
+	for i := range w.plan.Faults {
+		switch f := &w.plan.Faults[i]; f.Kind {
+		case Forget, Rollback:
+			if w.store.forgot[f].At == l.from {
+				times++
+			}
+		case Forward:
+			times++
+		}
+	}
+	return sluice.Tokens(times * w.plan.Nodes)
+}
+
+// byCaller is the last take of each caller that happened.
+func (w *World) byCaller() map[caller]*Effect {
+	effects := map[caller]*Effect{}
+	for _, e := range w.store.effects {
+		if e.Take != nil && e.Err == nil {
+			effects[e.Caller] = e
+		}
+	}
+	return effects
+}
+
+// inFlight checks that no more are in flight than may be: leases that were
+// taken, and neither ended nor have expired by the store's clock.
+func (w *World) inFlight(b *Bucket) (failures []Failure) {
+	type flight struct {
+		cost    sluice.Tokens
+		expires time.Time
+	}
+	flights, life := map[string]flight{}, 0
+	for _, e := range w.store.effects {
+		if e.Life != life {
+			clear(flights)
+			life = e.Life
+		}
+		switch {
+		case e.Err != nil:
+		case slices.Contains(e.Reset, b.Key):
+			clear(flights)
+		case e.Settled != nil && e.Settled.Action == sluice.Renew:
+			if f, ok := flights[e.Settled.ID]; ok {
+				f.expires = e.Decision.Time.Add(e.Settled.Keep)
+				flights[e.Settled.ID] = f
+			}
+		case e.Settled != nil && e.Settled.Action != sluice.Adjust:
+			delete(flights, e.Settled.ID)
+		case e.Take != nil && e.Decision.Allowed && !e.Decision.Repeated && !e.Take.Peek:
+			i := slices.IndexFunc(e.Take.Demands, func(d sluice.Demand) bool { return d.Key == b.Key })
+			if i < 0 || e.Decision.Results[i].Consumed == 0 {
+				continue
+			}
+			flights[e.Take.ID] = flight{e.Decision.Results[i].Consumed, e.Decision.Time.Add(e.Take.Keep)}
+			sum := sluice.Tokens(0)
+			for _, f := range flights {
+				if f.expires.UnixMicro() > e.Latest { // it has not been seen to expire
+					sum += f.cost
+				}
+			}
+			if sum > b.Limit.Amount {
+				failures = append(failures, Failure{"bound", e.At, fmt.Sprintf("%s: %s in flight under %s", b.Key, sum, b.Limit)})
+			}
+		}
+	}
+	return failures
+}

@@ -1,0 +1,131 @@
+package world
+
+import (
+	"fmt"
+
+	"github.com/sluice-go/sluice"
+)
+
+// figures checks the figures in answers to takes.
+//
+//   - What is told to remain is at most the capacity, and below 0 only by debt.
+//   - Held is not used: it is at least the capacity less all that was ever
+//     consumed, whoever holds how much. What was held and not returned in time
+//     counts as consumed, because its node may have spent it.
+//   - What the store can give is at most what remains.
+//   - A bucket in which something is used is full again later, not now; a
+//     window is at its end.
+//   - An answer without the store says of no limit how much remains, because it
+//     is not known.
+//
+// Tolerance: buckets whose limit changes are left out, because which of two
+// capacities an answer is about depends on whose answer it is.
+func (w *World) figures() (failures []Failure) {
+	fail := func(t *Told, i int, format string, args ...any) {
+		failures = append(failures, Failure{"figures", t.Return.At, fmt.Sprintf("caller %d, %s by %s: ",
+			t.Caller>>16-1, t.Take.Demands[i].Key, t.Decision.Source) + fmt.Sprintf(format, args...)})
+	}
+	consumed := w.everConsumed()
+	for _, t := range w.told {
+		if t.Take == nil || t.Err != nil || t.Lost || t.Decision.Repeated {
+			continue
+		}
+		for i := range t.Decision.Results {
+			r, dm := &t.Decision.Results[i], &t.Take.Demands[i]
+			capacity := dm.Limit.Capacity()
+			if t.degraded() {
+				// Of several, one may be in hand, which is known.
+				if !r.Unknown && (len(t.Take.Demands) == 1 || !holdAhead(dm.Limit)) {
+					fail(t, i, "%s remain, which nobody can know", r.Remaining)
+				}
+				continue
+			}
+			if r.Unknown || w.bucket(dm.Key).Other.Amount != 0 {
+				continue
+			}
+			least := capacity - consumed[dm.Key]
+			if !w.indebted(dm.Key) {
+				least = max(least, 0)
+			}
+			switch {
+			case r.Remaining > capacity:
+				fail(t, i, "%s of %s remain", r.Remaining, capacity)
+			case r.Remaining < least:
+				fail(t, i, "%s of %s remain, but %s at least are not used", r.Remaining, capacity, least)
+			case r.Free > r.Remaining:
+				fail(t, i, "%s of %s can be given", r.Free, r.Remaining)
+			case r.Remaining < capacity && r.ResetAfter <= 0:
+				fail(t, i, "%s of %s remain, and it is full again in %s", r.Remaining, capacity, r.ResetAfter)
+			case dm.Limit.Algorithm == sluice.FixedWindow && dm.Limit.Period > 0 && !w.steps() && r.ResetAfter > dm.Limit.Period:
+				fail(t, i, "the window of %s ends in %s", dm.Limit.Period, r.ResetAfter)
+			}
+		}
+	}
+	for _, b := range w.store.list() {
+		if b.Remaining > b.Limit.Capacity() || b.Held < 0 || b.Consumed < 0 {
+			failures = append(failures, Failure{"figures", w.elapsed(), fmt.Sprintf("the store shows of %s that %s remain, %s are held and %s were consumed",
+				b.Key, b.Remaining, b.Held, b.Consumed)})
+		}
+	}
+	return failures
+}
+
+// everConsumed is how much was consumed of each bucket in the whole world, at
+// most.
+func (w *World) everConsumed() map[sluice.Key]sluice.Tokens {
+	consumed := map[sluice.Key]sluice.Tokens{}
+	for i := range w.plan.Buckets {
+		consumed[w.plan.Buckets[i].Key] = w.store.lapsed(w.plan.Buckets[i].Key)
+	}
+	for _, e := range w.store.effects {
+		if e.Err == nil && !e.Decision.Repeated {
+			for i := range e.Decision.Results {
+				consumed[e.Decision.Demands[i].Key] += max(e.Decision.Results[i].Consumed, 0)
+			}
+		}
+	}
+	// What was spent of tokens in hand is told by nobody but those who did. A
+	// node may have spent them for a caller that it could not tell any more.
+	for _, t := range w.told {
+		if t.Take != nil && t.Err == nil && !t.degraded() {
+			for i := range t.Decision.Results {
+				consumed[t.Take.Demands[i].Key] += t.Decision.Results[i].Consumed
+			}
+		} else if t.Take != nil {
+			for i := range t.Take.Demands {
+				consumed[t.Take.Demands[i].Key] += t.Take.Demands[i].Charge()
+			}
+		}
+	}
+	return consumed
+}
+
+// indebted reports whether somebody may have consumed of a bucket without
+// asking.
+func (w *World) indebted(k sluice.Key) bool {
+	for i := range w.plan.Ops {
+		op := &w.plan.Ops[i]
+		if w.plan.Buckets[op.Wants[0].Bucket].Key != k {
+			continue
+		}
+		if op.Kind == OpDebt {
+			return true
+		}
+		for _, s := range op.Steps {
+			if s.Cost > 0 { // it may be more than the cost before
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// steps reports whether the store's clock steps.
+func (w *World) steps() bool {
+	for i := range w.plan.Faults {
+		if k := w.plan.Faults[i].Kind; k == Forward || k == Back {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,208 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// refusals checks that a refusal says never exactly when the cost exceeds the
+// capacity of a limit that applies, and that concurrency says when a place is
+// free at the latest apart from its guess, which is short. What is answered
+// without the store may say something else.
+func (w *World) refusals() (failures []Failure) {
+	for _, t := range w.told {
+		if t.Take == nil || t.Err != nil || t.Lost || t.Decision.Allowed || t.degraded() {
+			continue
+		}
+		never := false
+		for i := range t.Take.Demands {
+			dm, r := &t.Take.Demands[i], &t.Decision.Results[i]
+			cost := dm.Charge()
+			if t.Take.UpTo {
+				cost = min(cost, sluice.Token)
+			}
+			never = never || !dm.Shadow && cost > dm.Limit.Capacity()
+			if dm.Limit.Algorithm == sluice.Concurrency && r.RetryAfter != sluice.Never &&
+				(r.RetryAfter > sluice.ConcurrencyRetry || r.LatestAfter < r.RetryAfter) {
+				failures = append(failures, Failure{"refusals", t.Return.At, fmt.Sprintf("a place may be free in %s, and is in %s at the latest", r.RetryAfter, r.LatestAfter)})
+			}
+		}
+		if told := t.Decision.RetryAfter == sluice.Never; told != never {
+			failures = append(failures, Failure{"refusals", t.Return.At, fmt.Sprintf(
+				"caller %d is told to come back in %s, but never is %v: %s by %s", t.Caller>>16-1, t.Decision.RetryAfter, never, t.what(), t.Decision.Source)})
+		}
+	}
+	return failures
+}
+
+const (
+	// soonest is the tolerance of "sooner would not have passed": the time of
+	// a store is in microseconds, and a caller enters it a few nanoseconds
+	// after it is asked.
+	soonest = 10 * time.Microsecond
+
+	// breather is the tolerance of a limit whose tokens are held ahead: a node
+	// leaves a drained bucket alone for up to as long.
+	breather = 25 * time.Millisecond
+
+	// longEnough is the longest wait that is worth playing.
+	longEnough = 20 * time.Second
+)
+
+// comeBackAlone checks that whoever comes back at the time told passes if
+// nobody else does anything meanwhile, and would not have passed sooner: at
+// the end of a world, when nobody else asks and messages take no time.
+//
+// Each bucket is emptied. A caller is refused, and in some worlds another with a
+// greater cost after it; the last of them comes back. Sooner is not checked
+// where tokens were held, because they may be returned at any moment.
+func (w *World) comeBackAlone() {
+	w.quiet.Store(true)
+	for i := range w.plan.Buckets {
+		r := dice(w.plan.Seed, hash("alone"), uint64(i))
+		b := &w.plan.Buckets[i]
+		if r.IntN(3) == 0 {
+			continue // not all of them in every world
+		}
+		a := &alone{world: w, bucket: b, slot: r.IntN(w.plan.Nodes), op: &Op{N: 1000 + i, Kind: OpTake}}
+		capacity := b.at(w.planNow()).Capacity()
+		if b.Limit.Algorithm == sluice.Concurrency {
+			a.placesFree(capacity)
+			continue
+		}
+		third := max(capacity/3/sluice.Token, 1) * sluice.Token
+		first := pick(r, sluice.Token, third, min(third*2, capacity))
+		t := a.emptied(third, first)
+		if t == nil || t.Err != nil {
+			continue
+		}
+		cost := first
+		if oneIn(r, 2) {
+			time.Sleep(between(r, time.Microsecond, max(min(t.Decision.RetryAfter/2, time.Second), time.Millisecond)))
+			cost = min(first+pick(r, sluice.Token, third), capacity)
+			if t = a.take(cost, false); t == nil || t.Err != nil || t.Decision.Allowed {
+				continue
+			}
+		}
+		a.back(t, cost)
+	}
+}
+
+// alone is the only caller in the world.
+type alone struct {
+	world  *World
+	bucket *Bucket
+	slot   int
+	op     *Op
+	asked  int
+}
+
+func (a *alone) take(cost sluice.Tokens, peek bool) *Told {
+	w := a.world
+	a.asked++
+	t := &Told{Op: a.op, Caller: a.op.caller(a.asked), Take: &sluice.Take{Peek: peek, Demands: []sluice.Demand{
+		{Key: a.bucket.Key, Limit: a.bucket.at(w.planNow()), Cost: cost, Critical: a.bucket.Critical}}}}
+	if !w.ask(context.Background(), t, a.slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
+		err = n.limiter.Decide(ctx, t.Take, &d)
+		return d, err
+	}) {
+		return nil
+	}
+	return t
+}
+
+// emptied takes until a cost is refused.
+func (a *alone) emptied(by, cost sluice.Tokens) *Told {
+	for range 8 {
+		if t := a.take(by, false); t == nil || t.Err != nil || !t.Decision.Allowed {
+			break
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	for range 40 {
+		t := a.take(cost, false)
+		if t == nil || t.Err != nil || !t.Decision.Allowed {
+			return t
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return nil
+}
+
+// back comes back at the time told.
+func (a *alone) back(t *Told, cost sluice.Tokens) {
+	w, wait := a.world, t.Decision.RetryAfter
+	if wait > longEnough {
+		return
+	}
+	early := soonest
+	if holdAhead(a.bucket.Limit) {
+		early = breather
+	}
+	// What is held may be returned meanwhile, and until a take passes under a
+	// new limit, the bucket goes by the one before.
+	held := t.Decision.Results[0].Held || w.heldOf(a.bucket.Key) || w.clocks.stood() > 0 || a.bucket.Other.Amount != 0
+	if wait > early {
+		time.Sleep(wait - early)
+		if p := a.take(cost, true); !held && p != nil && p.Err == nil && p.Decision.Allowed {
+			w.fail("refusals", "%s of %s, %s, passes %s before the %s that were told by %s", cost, a.bucket.Key, t.Take.Demands[0].Limit, early, wait, t.Decision.Source)
+		}
+		wait = early
+	}
+	time.Sleep(wait)
+	if b := a.take(cost, false); b != nil && b.Err == nil && !b.Decision.Allowed {
+		w.fail("refusals", "%s of %s, %s, does not pass after the %s that were told by %s: by %s in %s", cost, a.bucket.Key,
+			t.Take.Demands[0].Limit, t.Decision.RetryAfter, t.Decision.Source, b.Decision.Source, b.Decision.RetryAfter)
+	}
+}
+
+// placesFree comes back when a place is free at the latest.
+func (a *alone) placesFree(places sluice.Tokens) {
+	w := a.world
+	lease := func(n int) *Told {
+		a.asked++
+		t := &Told{Op: a.op, Caller: a.op.caller(a.asked), Take: &sluice.Take{
+			Lease: true, ID: fmt.Sprintf("alone-%d-%d", a.op.N, n), Keep: 3 * time.Second,
+			Demands: []sluice.Demand{{Key: a.bucket.Key, Limit: a.bucket.Limit, Cost: sluice.Token}}}}
+		if !w.ask(context.Background(), t, a.slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
+			err = n.limiter.Decide(ctx, t.Take, &d)
+			return d, err
+		}) || t.Err != nil {
+			return nil
+		}
+		return t
+	}
+	n := 0
+	for ; n < int(places/sluice.Token)+1; n++ {
+		t := lease(n)
+		if t == nil {
+			return
+		}
+		if t.Decision.Allowed {
+			continue
+		}
+		latest := t.Decision.Results[0].LatestAfter
+		if latest > longEnough {
+			return
+		}
+		time.Sleep(latest)
+		if t := lease(n + 1); t != nil && !t.Decision.Allowed {
+			w.fail("refusals", "no place of %s is free after %s, which was told to be the latest", a.bucket.Key, latest)
+		}
+		return
+	}
+	w.fail("refusals", "%d leases of %s fit", n, a.bucket.Limit)
+}
+
+// heldOf reports whether anybody holds tokens of a bucket.
+func (w *World) heldOf(k sluice.Key) bool {
+	for _, b := range w.store.list() {
+		if b.Key == k {
+			return b.Held > 0
+		}
+	}
+	return false
+}
