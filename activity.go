@@ -20,13 +20,12 @@ const (
 	activityCells  = 60 // seconds
 )
 
-// Recent is what was asked of a bucket.
+// Recent is what this process asked of a bucket in the last 60 s. Peeks are not
+// counted. What was ever taken, by all processes, is usage: see package catalog.
 type Recent struct {
-	Allowed int64 // takes in the last 60 s that were allowed
-	Limited int64 // takes in the last 60 s that this bucket refused
-	Failed  int64 // takes in the last 60 s that got no answer
-	Total   int64 // takes since the bucket was first seen, peeks not counted
-	Last    time.Time
+	Allowed int64 // takes that were allowed
+	Limited int64 // takes that this bucket refused
+	Failed  int64 // takes that got no answer
 }
 
 type activityShard struct {
@@ -37,7 +36,6 @@ type activityShard struct {
 // activity is a ring of counts, one for each of the last seconds.
 type activity struct {
 	cells [activityCells]activityCell
-	total int64
 	last  time.Time
 }
 
@@ -98,7 +96,6 @@ func (a *Activity) count(k *Key, now time.Time, allowed, limited, failed int32) 
 	c.allowed += allowed
 	c.limited += limited
 	c.failed += failed
-	b.total++
 	b.last = now
 }
 
@@ -137,7 +134,7 @@ func (a *Activity) Of(k Key) Recent {
 	if b == nil {
 		return Recent{}
 	}
-	r := Recent{Total: b.total, Last: b.last}
+	var r Recent
 	since := time.Now().Unix() - activityCells
 	for i := range b.cells {
 		if c := &b.cells[i]; c.second > since {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -52,10 +53,31 @@ type Figure struct {
 	Utilization float64       `json:"utilization"` // percent of the capacity; above 100 is a debt
 	ResetAfter  time.Duration `json:"resetAfter"`
 	Alarm       Alarm         `json:"alarm"`
-	Upgrade     bool          `json:"upgrade"` // near the limit, so a greater plan might help
+	Upgrade     bool          `json:"upgrade"` // near the limit, so a larger plan might help
+	Source      sluice.Source `json:"-"`       // who was asked
+
+	// Unknown says that Remaining, Utilization, ResetAfter and Alarm are not
+	// known, because the store could not be asked. JSON leaves them out.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
-// Panel is what is used of every limit that applies. It consumes nothing.
+// MarshalJSON leaves out what is not known.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	type plain Figure
+	if !f.Unknown {
+		return json.Marshal(plain(f))
+	}
+	return json.Marshal(struct {
+		plain
+		Remaining   *sluice.Tokens `json:"remaining,omitempty"`
+		Utilization *float64       `json:"utilization,omitempty"`
+		ResetAfter  *time.Duration `json:"resetAfter,omitempty"`
+		Alarm       Alarm          `json:"alarm,omitempty"`
+	}{plain: plain(f)})
+}
+
+// Panel is what is used of every limit that applies. It consumes nothing. What
+// nodes hold ahead of need is not used.
 func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, t Thresholds) ([]Figure, error) {
 	if len(r.demands) == 0 {
 		return nil, nil
@@ -65,16 +87,21 @@ func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, t Thresholds)
 		return nil, err
 	}
 	figures := make([]Figure, len(d.Results))
-	for i, result := range d.Results {
-		demand := &d.Demands[i]
-		capacity := demand.Limit.Capacity()
-		utilization := 100 * float64(capacity-result.Remaining) / float64(capacity)
-		alarm := t.Alarm(utilization)
-		figures[i] = Figure{
+	for i := range d.Results {
+		demand, result := &d.Demands[i], &d.Results[i]
+		f := &figures[i]
+		*f = Figure{
 			Entity: demand.Key.Entity, Resource: demand.Key.Resource, Limit: demand.Key.Limit,
-			Numbers: demand.Limit, Level: demand.Level.String(), Capacity: capacity, Remaining: result.Remaining,
-			Utilization: utilization, ResetAfter: result.ResetAfter, Alarm: alarm, Upgrade: alarm != AlarmNone,
+			Numbers: demand.Limit, Level: demand.Level.String(), Capacity: demand.Limit.Capacity(), Source: d.Source,
 		}
+		// What a node's own quotas have left says nothing about the bucket.
+		if f.Unknown = result.Unknown || d.Source == sluice.Degraded || d.Source == sluice.Unknown; f.Unknown {
+			continue
+		}
+		f.Remaining, f.ResetAfter = result.Remaining, result.ResetAfter
+		f.Utilization = 100 * float64(f.Capacity-f.Remaining) / float64(f.Capacity)
+		f.Alarm = t.Alarm(f.Utilization)
+		f.Upgrade = f.Alarm != AlarmNone
 	}
 	return figures, nil
 }

@@ -27,9 +27,9 @@ type RecorderConfig struct {
 	// days and two years.
 	Hours, Days time.Duration
 
-	// Series is how many different combinations of entity, resource and limit
-	// one node keeps apart between two writes. What others consume is counted
-	// as [OtherEntity]'s. 0 means 100000.
+	// Series is how many different combinations of entity, resource, limit and
+	// hour one node keeps apart between two writes. What others consume is
+	// counted as [OtherEntity]'s. 0 means 100000.
 	Series int
 
 	// Log gets what goes wrong in the background. nil means slog.Default.
@@ -87,16 +87,21 @@ const nodesKept = 7 * 24 * time.Hour
 // it counts once. What was not written when the process is killed is lost:
 // the last second, and as long as the store was away before it.
 //
+// A change is booked in the hour and the day in which its take was made, and in
+// the lifetime total of its series: a lease that is settled later, or on
+// another node, corrects what was booked then. Only takes are counted.
+//
 // What is in flight under a concurrency limit is not consumed and not counted.
 type Recorder struct {
 	config RecorderConfig
 	node   string
 
 	// Only the background uses these.
-	seq        int64                 // of the last batch
-	unsent     []*UsageBatch         // in order of their numbers
-	totals     map[sluice.Key]amount // empty, and kept for its room
-	namespaces map[string]struct{}   // that were seen, to remove their old rows
+	seq        int64               // of the last batch
+	unsent     []*UsageBatch       // in order of their numbers
+	sums       map[bin]amount      // empty, and kept for its room
+	namespaces map[string]struct{} // that were seen, to remove their old rows
+	pruned     time.Time           // when totals were last looked through
 
 	each   int // series in a shard
 	shards [usageShards]usageShard
@@ -114,11 +119,26 @@ const usageShards = 16
 
 type usageShard struct {
 	sync.Mutex
-	now, spare map[sluice.Key]amount // spare is empty, and kept for its room
-	other      map[sluice.Key]amount // of those for whom there is no room
+	now, spare map[bin]amount // spare is empty, and kept for its room
+	other      map[bin]amount // of those for whom there is no room
 }
 
-type amount struct{ tokens, count int64 }
+// bin is where a change is counted: a series and when its hour begins, in Unix
+// seconds.
+type bin struct {
+	sluice.Key
+	hour int64
+}
+
+// amount is what was counted in a bin.
+type amount struct {
+	tokens, takes int64
+	last          int64 // when it was last taken, in Unix microseconds; 0 if it was not
+}
+
+func (a amount) plus(b amount) amount {
+	return amount{a.tokens + b.tokens, a.takes + b.takes, max(a.last, b.last)}
+}
 
 var _ sluice.Observer = (*Recorder)(nil)
 
@@ -130,10 +150,10 @@ func NewRecorder(config RecorderConfig) (*Recorder, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Recorder{config: config, node: rand.Text(), each: max(1, config.Series/usageShards),
-		totals: map[sluice.Key]amount{}, namespaces: map[string]struct{}{},
+		sums: map[bin]amount{}, namespaces: map[string]struct{}{},
 		flush: make(chan chan error), pruning: make(chan chan error), stop: stop, done: make(chan struct{})}
 	for i := range r.shards {
-		r.shards[i].now, r.shards[i].spare, r.shards[i].other = map[sluice.Key]amount{}, map[sluice.Key]amount{}, map[sluice.Key]amount{}
+		r.shards[i].now, r.shards[i].spare, r.shards[i].other = map[bin]amount{}, map[bin]amount{}, map[bin]amount{}
 	}
 	go r.run(ctx)
 	return r, nil
@@ -147,29 +167,36 @@ func (r *Recorder) Waited(*sluice.Take, time.Duration, bool) {}
 
 // Consumed counts a change of net consumption.
 func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
-	n := c.Amount
 	if l.Algorithm == sluice.Concurrency {
 		return
 	}
+	if c.Taken.IsZero() {
+		c.Taken = r.config.Clock()
+	}
+	n := amount{tokens: int64(c.Amount)}
+	if c.Take {
+		n.takes, n.last = 1, c.Taken.UnixMicro()
+	}
+	const hour = int64(time.Hour / time.Second)
+	at := bin{k, c.Taken.Unix() / hour * hour}
 	sh := &r.shards[maphash.Comparable(seed, k)%usageShards]
 	sh.Lock()
 	defer sh.Unlock()
-	a, known := sh.now[k]
+	a, known := sh.now[at]
 	if !known {
 		if len(sh.now) >= r.each {
-			k.Entity = OtherEntity
-			if _, known = sh.other[k]; !known && len(sh.other) >= r.each {
-				k.Resource, k.Limit = OtherEntity, OtherEntity
+			at.Entity = OtherEntity
+			if _, known = sh.other[at]; !known && len(sh.other) >= r.each {
+				at.Resource, at.Limit = OtherEntity, OtherEntity
 			}
-			a = sh.other[k]
-			sh.other[k] = amount{a.tokens + int64(n), a.count + 1}
+			sh.other[at] = sh.other[at].plus(n)
 			r.other.Add(1)
 			return
 		}
 		// The key may be a part of a request that is larger.
-		k = sluice.Key{Namespace: strings.Clone(k.Namespace), Entity: strings.Clone(k.Entity), Resource: strings.Clone(k.Resource), Limit: strings.Clone(k.Limit)}
+		at.Key = sluice.Key{Namespace: strings.Clone(k.Namespace), Entity: strings.Clone(k.Entity), Resource: strings.Clone(k.Resource), Limit: strings.Clone(k.Limit)}
 	}
-	sh.now[k] = amount{a.tokens + int64(n), a.count + 1}
+	sh.now[at] = a.plus(n)
 }
 
 // RecorderStats are the figures of a recorder. They only grow.

@@ -50,7 +50,7 @@ func (r *Recorder) write(ctx context.Context) error {
 	if err := r.send(ctx); err != nil {
 		return err
 	}
-	rows := r.drain(r.config.Clock())
+	rows := r.drain()
 	for size := min(r.config.Store.MaxBatch(), 5000); len(rows) > 0; {
 		n := min(len(rows), size)
 		r.seq++
@@ -75,45 +75,73 @@ func (r *Recorder) send(ctx context.Context) error {
 	return nil
 }
 
-// drain is what was counted since the last time, as rows.
-func (r *Recorder) drain(now time.Time) (rows []UsageRow) {
+// drain is what was counted since the last time, as rows: of each hour, and
+// summed up for each day and for the total of each series.
+func (r *Recorder) drain() []UsageRow {
 	for i := range r.shards {
 		sh := &r.shards[i]
 		sh.Lock()
 		counted, other := sh.now, sh.other
 		sh.now, sh.spare = sh.spare, counted
 		if len(other) > 0 {
-			sh.other = map[sluice.Key]amount{}
+			sh.other = map[bin]amount{}
 		}
 		sh.Unlock()
-		for _, some := range []map[sluice.Key]amount{counted, other} {
-			for k, a := range some {
-				k = printable(k)
-				t := r.totals[k]
-				r.totals[k] = amount{t.tokens + a.tokens, t.count + a.count}
+		for _, some := range []map[bin]amount{counted, other} {
+			for at, a := range some {
+				at.Key = printable(at.Key)
+				r.sums[at] = r.sums[at].plus(a)
+				if len(r.namespaces) < maxNamespaces {
+					r.namespaces[at.Namespace] = struct{}{}
+				}
 			}
 		}
 		clear(counted)
 	}
-	rows = make([]UsageRow, 0, 2*len(r.totals))
-	for k, a := range r.totals {
-		for _, span := range []Span{Hourly, Daily} {
-			rows = append(rows, UsageRow{
-				Namespace: k.Namespace, Entity: k.Entity, Resource: k.Resource, Limit: k.Limit,
-				Span: span, Start: start(span, now), Amount: a.tokens, Count: a.count,
-			})
-		}
-		if len(r.namespaces) < maxNamespaces {
-			r.namespaces[k.Namespace] = struct{}{}
-		}
+	hours := r.sums
+	if len(hours) == 0 {
+		return nil
 	}
-	clear(r.totals)
+	rows := make([]UsageRow, 0, 3*len(hours))
+	days, totals := make(map[bin]amount, len(hours)), make(map[bin]amount, len(hours))
+	for at, a := range hours {
+		rows = append(rows, at.row(Hourly, a))
+		at.hour = Daily.start(time.Unix(at.hour, 0)).Unix()
+		days[at] = days[at].plus(a)
+		at.hour = 0
+		totals[at] = totals[at].plus(a)
+	}
+	for at, a := range days {
+		rows = append(rows, at.row(Daily, a))
+	}
+	for at, a := range totals {
+		rows = append(rows, at.row(Total, a))
+	}
+	clear(hours)
 	return rows
+}
+
+func (b bin) row(span Span, a amount) UsageRow {
+	row := UsageRow{
+		Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Limit: b.Limit,
+		Span: span, Amount: a.tokens, Count: a.takes,
+	}
+	if span != Total {
+		row.Start = time.Unix(b.hour, 0).UTC()
+	}
+	if a.last != 0 {
+		row.Last = time.UnixMicro(a.last).UTC()
+	}
+	return row
 }
 
 // maxNamespaces bounds how many namespaces are remembered that are not in the
 // catalog.
 const maxNamespaces = 10_000
+
+// totalsEvery is how often totals are looked through for those that nobody
+// adds to any more: no index leads to them, because every write would move it.
+const totalsEvery = 24 * time.Hour
 
 // printable is k with all in it that not every database can store replaced.
 // The keys of buckets may be any bytes.
@@ -144,9 +172,21 @@ func (r *Recorder) prune(ctx context.Context) error {
 	for _, n := range stored {
 		names[n.ID] = struct{}{}
 	}
+	spans := map[Span]time.Duration{Hourly: r.config.Hours, Daily: r.config.Days}
+	if now.Sub(r.pruned) >= totalsEvery {
+		spans[Total], r.pruned = r.config.Days, now
+	}
 	for name := range names {
-		for span, kept := range map[Span]time.Duration{Hourly: r.config.Hours, Daily: r.config.Days} {
-			if _, err := c.purge(ctx, Purge{Target: PurgeUsage, Namespace: name, Span: span, Before: start(span, now.Add(-kept))}); err != nil {
+		for _, span := range []Span{Hourly, Daily, Total} { // a total goes once its days are gone
+			kept, ok := spans[span]
+			if !ok {
+				continue
+			}
+			before := now.Add(-kept).UTC().Truncate(time.Hour)
+			if span != Hourly {
+				before = Daily.start(before)
+			}
+			if _, err := c.purge(ctx, Purge{Target: PurgeUsage, Namespace: name, Span: span, Before: before}); err != nil {
 				return err
 			}
 		}

@@ -71,6 +71,10 @@ type Store interface {
 	// SumUsage adds up each series over time; see [UsageQuery].
 	SumUsage(ctx context.Context, q UsageQuery) (UsagePage, error)
 
+	// Totals reads the totals of series, at most 1000 of one namespace, in no
+	// particular order; those that have none are left out.
+	Totals(ctx context.Context, namespace string, series []Series) ([]UsageRow, error)
+
 	// Purge removes rows for good, at most p.Max of them, and answers how
 	// many; fewer than p.Max means that nothing is left. See [Purge].
 	Purge(ctx context.Context, p Purge) (removed int, err error)
@@ -288,11 +292,25 @@ type UsageBatch struct {
 // Span is how long a time a usage row covers.
 type Span string
 
-// The spans that usage is kept for, by hour and by day, both in UTC.
+// The spans that usage is kept for: by hour and by day, both in UTC, and one
+// row for the whole life of a series.
 const (
 	Hourly Span = "hour"
 	Daily  Span = "day"
+	Total  Span = "total"
 )
+
+// start is the beginning of the hour or day that a time is in, and the zero
+// time for a total.
+func (s Span) start(at time.Time) time.Time {
+	switch s {
+	case Hourly:
+		return at.UTC().Truncate(time.Hour)
+	case Daily:
+		return at.UTC().Truncate(24 * time.Hour)
+	}
+	return time.Time{}
+}
 
 // UsageRow is what was consumed in one series: by an entity, of a resource,
 // under a limit, in the hour or day that begins at Start.
@@ -300,12 +318,48 @@ type UsageRow struct {
 	Namespace, Entity, Resource, Limit string // Limit is the limit's name
 
 	Span  Span
-	Start time.Time // in UTC, at the beginning of an hour or day
+	Start time.Time // in UTC, at the beginning of an hour or day; zero in a total
 
-	// Amount is the net consumption in thousandths of a token; refunds are
-	// negative, so it may be. Count is how many changes it is the sum of.
+	// Amount is the net consumption in thousandths of a token. It is below 0
+	// while a node has written a refund before another has written the take.
+	// Count is how many takes there were.
 	Amount, Count int64
+
+	// Last is when it was last taken, to the microsecond; zero if that is not
+	// known. Adding a row keeps the later one.
+	Last time.Time
 }
+
+// Seconds is Start in Unix seconds, and 0 in a total: what stores keep.
+func (r *UsageRow) Seconds() int64 {
+	if r.Span == Total {
+		return 0
+	}
+	return r.Start.Unix()
+}
+
+// Microseconds is Last in Unix microseconds, and 0 if it is not known: what
+// stores keep.
+func (r *UsageRow) Microseconds() int64 {
+	if r.Last.IsZero() {
+		return 0
+	}
+	return r.Last.UnixMicro()
+}
+
+// Stored sets Start and Last to what stores keep of them.
+func (r *UsageRow) Stored(seconds, microseconds int64) {
+	r.Start, r.Last = time.Time{}, time.Time{}
+	if r.Span != Total {
+		r.Start = time.Unix(seconds, 0).UTC()
+	}
+	if microseconds != 0 {
+		r.Last = time.UnixMicro(microseconds).UTC()
+	}
+}
+
+// Series is what usage is counted by in a namespace.
+type Series struct{ Entity, Resource, Limit string }
 
 // UsageQuery selects rows of an entity, of a resource, or of both. [Store.Usage]
 // needs one of them; [Store.SumUsage] takes none for the whole namespace.
@@ -314,16 +368,32 @@ type UsageRow struct {
 // those of a resource alone in order of Start, Entity, Limit.
 //
 // SumUsage gives one row for each series, with Amount and Count summed over
-// the time asked for and a zero Start, leaving out series without rows in
+// the time asked for, the latest Last, and a zero Start, leaving out series without rows in
 // it, in order of Entity, Resource, Limit, or, of a resource alone, in order
 // of Entity, Limit.
 type UsageQuery struct {
 	Namespace        string
 	Entity, Resource string
 	Span             Span
-	From, To         time.Time // From <= Start < To; never zero
+	From, To         time.Time // From <= Start < To; never zero, but ignored for totals
 	Cursor           string    // "" starts; then UsagePage.Next
 	Max              int       // rows a page; package catalog sets 1 to 1000
+}
+
+// Window is From and To in whole Unix seconds, rounded up: rows are between
+// them as their [UsageRow.Seconds] say.
+func (q *UsageQuery) Window() (from, to int64) {
+	if q.Span == Total {
+		return 0, 1
+	}
+	return ceilUnix(q.From), ceilUnix(q.To)
+}
+
+func ceilUnix(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
 }
 
 // UsagePage is one page of rows.
@@ -337,7 +407,9 @@ type Target uint8
 
 const (
 	// PurgeUsage removes usage rows: of Entity if set, and of Span and
-	// before Before if they are set. Span and Before come together.
+	// before Before if they are set. Span and Before come together. Of
+	// totals these are the series that were last taken before Before and
+	// have no daily rows left.
 	PurgeUsage Target = iota
 	// PurgeEvents removes audit events: of Subject Entity if set, and with
 	// ids below BeforeID if set.

@@ -12,9 +12,10 @@ type Used struct {
 	Entity   string        `json:"entity"`
 	Resource string        `json:"resource"`
 	Limit    string        `json:"limit"`
-	Start    time.Time     `json:"start,omitzero"` // of the hour or day; zero in a summary
-	Amount   sluice.Tokens `json:"amount"`         // net: less what was given back
-	Count    int64         `json:"count"`          // takes, adjustments and refunds
+	Start    time.Time     `json:"start,omitzero"` // of the hour or day; zero in a summary and in a total
+	Amount   sluice.Tokens `json:"amount"`         // net: the cost of what was taken less what was given back
+	Count    int64         `json:"count"`          // takes
+	Last     time.Time     `json:"last,omitzero"`  // when it was last taken, if that is known
 }
 
 // UsedQuery selects usage in a time. Usage needs an entity, a resource or
@@ -22,7 +23,7 @@ type Used struct {
 type UsedQuery struct {
 	Entity   string
 	Resource string
-	Span     Span      // the default is Hourly
+	Span     Span      // the default is Hourly; Total ignores From and To
 	From     time.Time // of the hour or day that it falls into; the default is a day, or 30 days, before To
 	To       time.Time // not included; the default is now
 	Cursor   string
@@ -42,8 +43,8 @@ func (c *Catalog) usageQuery(namespace string, q UsedQuery) (UsageQuery, error) 
 	if q.Span == "" {
 		q.Span = Hourly
 	}
-	if q.Span != Hourly && q.Span != Daily {
-		return UsageQuery{}, fieldError("usage.span", q.Span, "must be hour or day")
+	if q.Span != Hourly && q.Span != Daily && q.Span != Total {
+		return UsageQuery{}, fieldError("usage.span", q.Span, "must be hour, day or total")
 	}
 	if q.To.IsZero() {
 		q.To = c.now()
@@ -59,21 +60,13 @@ func (c *Catalog) usageQuery(namespace string, q UsedQuery) (UsageQuery, error) 
 	}
 	return UsageQuery{
 		Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Span: q.Span,
-		From: start(q.Span, q.From), To: q.To.UTC(), Cursor: q.Cursor, Max: q.Max,
+		From: q.Span.start(q.From), To: q.To.UTC(), Cursor: q.Cursor, Max: q.Max,
 	}, nil
 }
 
-// start is the beginning of the hour or day that a time is in.
-func start(s Span, at time.Time) time.Time {
-	if s == Daily {
-		return at.UTC().Truncate(24 * time.Hour)
-	}
-	return at.UTC().Truncate(time.Hour)
-}
-
-// Usage lists usage by the hour or day: of an entity, series by series in
-// order of resource, limit and time; of a resource alone in order of time,
-// entity and limit. The last second may be missing.
+// Usage lists usage by the hour or day, or totals: of an entity, series by
+// series in order of resource, limit and time; of a resource alone in order of
+// time, entity and limit. The last second may be missing.
 func (c *Catalog) Usage(ctx context.Context, namespace string, q UsedQuery) (UsedPage, error) {
 	if q.Entity == "" && q.Resource == "" {
 		return UsedPage{}, fieldError("usage.entity", `""`, "name an entity, a resource or both; ask for a summary of everything")
@@ -95,7 +88,38 @@ func (c *Catalog) usage(ctx context.Context, namespace string, q UsedQuery, read
 	rows, err := read(ctx, uq)
 	page := UsedPage{Next: rows.Next}
 	for _, r := range rows.Rows {
-		page.Used = append(page.Used, Used{r.Entity, r.Resource, r.Limit, r.Start, sluice.Tokens(r.Amount), r.Count})
+		page.Used = append(page.Used, r.used())
 	}
 	return page, err
+}
+
+// used is r for people to see. While nodes write in any order, a refund may be
+// stored before its take, but nobody has consumed less than nothing.
+func (r *UsageRow) used() Used {
+	return Used{r.Entity, r.Resource, r.Limit, r.Start, sluice.Tokens(max(r.Amount, 0)), r.Count, r.Last}
+}
+
+// Totals finds what was ever consumed in series of a namespace, at most 1000.
+// Those that were never used are left out. The last second may be missing.
+func (c *Catalog) Totals(ctx context.Context, namespace string, series []Series) (map[Series]Used, error) {
+	if len(series) == 0 {
+		return nil, nil
+	}
+	asked := make(map[Series]Series, len(series)) // by what is stored
+	stored := make([]Series, len(series))
+	for i, s := range series {
+		k := printable(sluice.Key{Entity: s.Entity, Resource: s.Resource, Limit: s.Limit})
+		stored[i] = Series{k.Entity, k.Resource, k.Limit}
+		asked[stored[i]] = s
+	}
+	rows, err := c.store.Totals(ctx, namespace, stored)
+	if err != nil {
+		return nil, err
+	}
+	totals := make(map[Series]Used, len(rows))
+	for i := range rows {
+		u := rows[i].used()
+		totals[asked[Series{u.Entity, u.Resource, u.Limit}]] = u
+	}
+	return totals, nil
 }

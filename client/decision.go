@@ -14,7 +14,6 @@ type decisionJSON struct {
 	Limit        string        `json:"limit"`
 	Entity       string        `json:"entity"`
 	Granted      sluice.Tokens `json:"granted"`
-	DelayMs      int64         `json:"delayMs"`
 	Source       string        `json:"source"`
 	Repeated     bool          `json:"repeated"`
 	Lease        string        `json:"lease"`
@@ -22,25 +21,28 @@ type decisionJSON struct {
 }
 
 type resultJSON struct {
-	Name         string        `json:"name"`
-	Entity       string        `json:"entity"`
-	Resource     string        `json:"resource"`
-	Rule         sluice.Limit  `json:"rule"`
-	From         string        `json:"from"`
-	Fits         bool          `json:"fits"`
-	RetryAfterMs *int64        `json:"retryAfterMs"`
-	Cost         sluice.Tokens `json:"cost"`
-	Consumed     sluice.Tokens `json:"consumed"`
-	Remaining    sluice.Tokens `json:"remaining"`
-	ResetAfterMs int64         `json:"resetAfterMs"`
-	Shadow       bool          `json:"shadow"`
+	Name          string         `json:"name"`
+	Entity        string         `json:"entity"`
+	Resource      string         `json:"resource"`
+	Rule          sluice.Limit   `json:"rule"`
+	From          string         `json:"from"`
+	Fits          bool           `json:"fits"`
+	RetryAfterMs  *int64         `json:"retryAfterMs"`
+	LatestAfterMs *int64         `json:"latestAfterMs"` // absent if it is no later
+	Cost          sluice.Tokens  `json:"cost"`
+	Consumed      sluice.Tokens  `json:"consumed"`
+	Returned      sluice.Tokens  `json:"returned"`
+	Remaining     *sluice.Tokens `json:"remaining"` // absent if it is not known
+	Free          *sluice.Tokens `json:"free"`      // absent if it is Remaining
+	ResetAfterMs  int64          `json:"resetAfterMs"`
+	Shadow        bool           `json:"shadow"`
 }
 
 // decision is the same as the library has it. Times are rounded up to whole
 // milliseconds.
 func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, error) {
 	d := sluice.Decision{
-		Allowed: j.Allowed, Granted: j.Granted, Delay: milliseconds(j.DelayMs), RetryAfter: retry(j.RetryAfterMs),
+		Allowed: j.Allowed, Granted: j.Granted, RetryAfter: retry(j.RetryAfterMs),
 		Repeated: j.Repeated, ID: j.Lease, Time: time.Now(),
 		Demands: make([]sluice.Demand, len(j.Results)), Results: make([]sluice.Result, len(j.Results)),
 	}
@@ -59,10 +61,20 @@ func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, err
 		if demand.Level, ok = named(r.From, sluice.LevelCall); !ok {
 			return d, fmt.Errorf("from %q: this client is older than the server", r.From)
 		}
-		d.Results[i] = sluice.Result{
-			Fits: r.Fits, Consumed: r.Consumed, Remaining: r.Remaining,
+		result := sluice.Result{
+			Fits: r.Fits, Consumed: r.Consumed, Returned: r.Returned, Unknown: r.Remaining == nil,
 			RetryAfter: retry(r.RetryAfterMs), ResetAfter: milliseconds(r.ResetAfterMs),
 		}
+		if result.LatestAfter = result.RetryAfter; r.LatestAfterMs != nil {
+			result.LatestAfter = milliseconds(*r.LatestAfterMs)
+		}
+		if r.Remaining != nil {
+			result.Remaining, result.Free = *r.Remaining, *r.Remaining
+		}
+		if r.Free != nil {
+			result.Free = *r.Free
+		}
+		d.Results[i] = result
 		if r.Name == j.Limit && r.Entity == j.Entity {
 			d.Decider = i
 		}

@@ -26,30 +26,69 @@ type LimitStatus struct {
 	Rule        sluice.Limit  `json:"rule"`
 	From        string        `json:"from"` // the level, as sluice.Level writes it
 	Capacity    sluice.Tokens `json:"capacity"`
-	Remaining   sluice.Tokens `json:"remaining"`
-	Utilization float64       `json:"utilization"` // percent; above 100 is a debt
+	Remaining   sluice.Tokens `json:"-"`
+	Utilization float64       `json:"-"` // percent; above 100 is a debt
 	ResetAfter  time.Duration `json:"-"`
-	Alarm       catalog.Alarm `json:"alarm"`
-	Upgrade     bool          `json:"upgrade"` // a greater plan might help
-	Recent      *Recent       `json:"recent"`  // nil if the node does not count
+	Alarm       catalog.Alarm `json:"alarm,omitempty"`
+	Upgrade     bool          `json:"upgrade"` // a larger plan might help
+	Source      string        `json:"source"`  // who was asked, as sluice.Source writes it
+
+	// Unknown says that Remaining, Utilization, ResetAfter and Alarm are not
+	// known, because the store could not be asked.
+	Unknown bool `json:"-"`
+
+	Activity
 }
 
-// Recent is what the node that answered was asked of a bucket.
-type Recent struct {
-	Allowed int64     `json:"allowed"` // in the last minute
-	Limited int64     `json:"limited"` // in the last minute
-	Failed  int64     `json:"failed"`  // in the last minute
-	Total   int64     `json:"total"`
-	Last    time.Time `json:"last,omitzero"`
+// Activity is what is asked of a bucket.
+type Activity struct {
+	// WaitingNodes is how many nodes have callers that wait in line for it;
+	// nil if that is not known.
+	WaitingNodes *int `json:"waitingNodes,omitempty"`
+
+	// Total is what all nodes have taken since it was first used, up to a
+	// second ago; nil if that is nothing, or not known.
+	Total *Total `json:"total,omitempty"`
+
+	// Node is what the node that answered was asked; nil if it does not count.
+	Node *Node `json:"node,omitempty"`
+}
+
+// Total is what was ever taken from a bucket.
+type Total struct {
+	Amount sluice.Tokens `json:"amount"` // less what was given back
+	Takes  int64         `json:"takes"`
+	Last   time.Time     `json:"last,omitzero"` // zero if that is not known
+}
+
+// Node is what one node was asked of a bucket in the last minute, and who waits
+// there now.
+type Node struct {
+	Allowed       int64 `json:"allowed"`
+	Limited       int64 `json:"limited"`
+	Failed        int64 `json:"failed"`
+	Waiting       int   `json:"waiting"` // callers in line
+	LongestWaitMs int64 `json:"longestWaitMs,omitempty"`
+}
+
+// limitStatusJSON is what may not be known, as the server writes it.
+type limitStatusJSON struct {
+	Remaining   *sluice.Tokens `json:"remaining,omitempty"`
+	Utilization *float64       `json:"utilization,omitempty"`
+	Ms          *int64         `json:"resetAfterMs,omitempty"`
 }
 
 // MarshalJSON writes what the server does.
 func (l LimitStatus) MarshalJSON() ([]byte, error) {
 	type plain LimitStatus
+	var known limitStatusJSON
+	if ms := l.ResetAfter.Milliseconds(); !l.Unknown {
+		known = limitStatusJSON{&l.Remaining, &l.Utilization, &ms}
+	}
 	return json.Marshal(struct {
 		plain
-		Ms int64 `json:"resetAfterMs"`
-	}{plain(l), l.ResetAfter.Milliseconds()})
+		limitStatusJSON
+	}{plain(l), known})
 }
 
 // UnmarshalJSON reads what the server writes.
@@ -57,10 +96,13 @@ func (l *LimitStatus) UnmarshalJSON(b []byte) error {
 	type plain LimitStatus
 	j := struct {
 		*plain
-		Ms int64 `json:"resetAfterMs"`
+		limitStatusJSON
 	}{plain: (*plain)(l)}
 	err := json.Unmarshal(b, &j)
-	l.ResetAfter = milliseconds(j.Ms)
+	known := &j.limitStatusJSON
+	if l.Unknown = known.Remaining == nil || known.Utilization == nil || known.Ms == nil; !l.Unknown {
+		l.Remaining, l.Utilization, l.ResetAfter = *known.Remaining, *known.Utilization, milliseconds(*known.Ms)
+	}
 	return err
 }
 
@@ -86,14 +128,14 @@ type Bucket struct {
 	Resource    string        `json:"resource"`
 	Limit       string        `json:"limit"`
 	Rule        sluice.Limit  `json:"rule"`
-	Remaining   sluice.Tokens `json:"remaining"`
-	Held        sluice.Tokens `json:"held"` // leased in advance by nodes
-	Consumed    sluice.Tokens `json:"consumed"`
+	Remaining   sluice.Tokens `json:"remaining"`   // what is not used
+	Held        sluice.Tokens `json:"held"`        // the part of it that nodes hold ahead of need
+	Consumed    sluice.Tokens `json:"consumed"`    // since the bucket was last full
 	Utilization float64       `json:"utilization"` // percent
 	Alarm       catalog.Alarm `json:"alarm"`
 	ResetAfter  time.Duration `json:"-"`
-	LastTaken   time.Time     `json:"lastTaken,omitzero"`
-	Recent      *Recent       `json:"recent,omitempty"`
+	LastTaken   time.Time     `json:"lastTaken,omitzero"` // zero for windows
+	Activity
 }
 
 // MarshalJSON writes what the server does.

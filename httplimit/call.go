@@ -91,8 +91,8 @@ func (c *Call) reset() {
 	t := &c.take
 	t.Demands, t.ID, t.Keep, t.Lease, t.Tier = t.Demands[:0], "", 0, false, ""
 	d := &c.Decision
-	d.Allowed, d.Granted, d.Delay, d.RetryAfter, d.Decider = false, 0, 0, 0, 0
-	d.Source, d.Repeated, d.ID, d.Time = sluice.FromStore, false, "", time.Time{}
+	d.Allowed, d.Granted, d.RetryAfter, d.Decider = false, 0, 0, 0
+	d.Source, d.Repeated, d.ID, d.Time, d.Taken = sluice.FromStore, false, "", time.Time{}, time.Time{}
 	d.Demands, d.Results = nil, d.Results[:0]
 }
 

@@ -16,7 +16,7 @@ func TestACallForgetsTheLastRequest(t *testing.T) {
 		fill(t, reflect.ValueOf(v).Elem())
 	}
 	// What the gate never asks for cannot be left over.
-	c.take.Peek, c.take.UpTo, c.take.Within, c.take.Priority = false, false, 0, 0
+	c.take.Peek, c.take.UpTo, c.take.Priority, c.take.Ticket = false, false, 0, sluice.Ticket{}
 	c.reset()
 	if want := (sluice.Decision{Results: []sluice.Result{}}); !reflect.DeepEqual(c.Decision, want) {
 		t.Errorf("decision: %+v", c.Decision)
@@ -41,7 +41,13 @@ func fill(t *testing.T, v reflect.Value) {
 			f.SetInt(1)
 		case reflect.Uint8:
 			f.SetUint(1)
+		case reflect.Uint64:
+			f.SetUint(1)
 		case reflect.Struct:
+			if f.Type() != reflect.TypeFor[time.Time]() {
+				fill(t, f)
+				continue
+			}
 			f.Set(reflect.ValueOf(time.Unix(1, 0)))
 		default:
 			t.Fatalf("%s: a %s, which this test cannot fill", v.Type().Field(i).Name, f.Kind())

@@ -121,7 +121,8 @@ func (c *Call) set(h http.Header, name, value string) {
 
 // ietf sets RateLimit-Policy and RateLimit, which are structured fields, as the
 // IETF draft says (draft-ietf-httpapi-ratelimit-headers-11). Shadow limits
-// are nobody's business.
+// are nobody's business, and of a limit that could not be asked it is not known
+// what is left.
 func (c *Call) ietf(h http.Header) {
 	if !c.described() {
 		c.describe()
@@ -130,19 +131,16 @@ func (c *Call) ietf(h http.Header) {
 	b := c.buf
 	for i := range c.quotas {
 		q, r := &c.quotas[i], &c.Decision.Results[i]
-		if q.shadow {
+		if q.shadow || r.Unknown {
 			continue
 		}
 		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, q.name...)
-		b = append(b, ";r="...)
-		b = strconv.AppendInt(b, r.Remaining.Whole(), 10)
-		if t, ok := renewal(r); ok {
-			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, t, 10)
-		}
+		b = appendLeft(append(b, q.name...), r)
+	}
+	if len(b) == 0 {
+		return // nobody knows what is left of any limit
 	}
 	// Callers far below their limits get the same text again and again.
 	if c.text != string(b) { // which does not allocate
@@ -193,6 +191,34 @@ func (c *Call) describe() {
 		b = appendQuota(b, &d.Limit)
 	}
 	c.policies = string(b)
+}
+
+// AppendItems writes what RateLimit and then what RateLimit-Policy says about one
+// limit, and returns where the second begins. RateLimit is empty if it is not
+// known what is left.
+func AppendItems(b []byte, name string, l *sluice.Limit, r *sluice.Result) (items []byte, policy int) {
+	start := len(b)
+	b = appendName(b, name)
+	end := len(b)
+	if !r.Unknown {
+		b = appendLeft(b, r)
+		policy = len(b)
+		b = append(b, b[start:end]...)
+	} else {
+		policy = start
+	}
+	return appendQuota(b, l), policy
+}
+
+// appendLeft writes what is left of a limit, and when there is more.
+func appendLeft(b []byte, r *sluice.Result) []byte {
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, r.Remaining.Whole(), 10)
+	if t, ok := renewal(r); ok {
+		b = append(b, ";t="...)
+		b = strconv.AppendInt(b, t, 10)
+	}
+	return b
 }
 
 // appendQuota writes a limit's quota and window. The quota of a token bucket
@@ -264,6 +290,9 @@ func (c *Call) plain(prefix string, date bool) {
 	d := &c.Decision
 	limit, result := &d.Demands[d.Decider].Limit, &d.Results[d.Decider]
 	c.value(names[0], strconv.AppendInt(c.buf, limit.Capacity().Whole(), 10))
+	if result.Unknown {
+		return
+	}
 	c.value(names[1], strconv.AppendInt(c.buf, result.Remaining.Whole(), 10))
 	reset, ok := renewal(result)
 	if !ok {

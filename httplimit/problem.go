@@ -35,6 +35,11 @@ type Problem struct {
 	RetryAfter *int64   `json:"retryAfter,omitempty"` // seconds; absent if waiting does not help
 	Docs       string   `json:"documentation,omitempty"`
 	Upgrade    string   `json:"upgrade,omitempty"`
+
+	// LatestAfter is in how many seconds it passes at the latest if nobody
+	// else comes. It is there for concurrency limits only, whose RetryAfter
+	// is a guess: a place may be freed at any moment.
+	LatestAfter *int64 `json:"latestAfter,omitempty"`
 }
 
 // Problem says why the request does not pass.
@@ -78,7 +83,7 @@ func (c *Call) invalidToken() bool {
 // refusal names every limit that had no room, and the one to wait for.
 func (c *Call) refusal(p *Problem) {
 	d := &c.Decision
-	demand, _ := d.Deciding()
+	demand, result := d.Deciding()
 	for i := range d.Results {
 		if !d.Results[i].Fits && !d.Demands[i].Shadow {
 			p.Violated = append(p.Violated, c.Labels[i])
@@ -91,6 +96,10 @@ func (c *Call) refusal(p *Problem) {
 	p.Upgrade = r.Upgrade
 	if c.Tier != nil && c.Tier.Upgrade != "" {
 		p.Upgrade = c.Tier.Upgrade
+	}
+	if result.LatestAfter > d.RetryAfter && result.LatestAfter != sluice.Never {
+		seconds := ceilSeconds(result.LatestAfter)
+		p.LatestAfter = &seconds
 	}
 	p.Message = r.Message
 	if p.Message != "" {
@@ -105,6 +114,9 @@ func (c *Call) refusal(p *Problem) {
 		return
 	}
 	p.Message = fmt.Sprintf("the limit %s%s (%s) is exhausted; retry in %d s", p.Limit, of, p.Quota, *p.RetryAfter)
+	if p.LatestAfter != nil {
+		p.Message += fmt.Sprintf(", at the latest in %d s", *p.LatestAfter)
+	}
 }
 
 // refuse answers a request that does not pass. It is the one place where

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -166,4 +167,60 @@ func BenchmarkDecided(b *testing.B) {
 	for b.Loop() {
 		takes.Decided(&take, &d, nil, time.Microsecond)
 	}
+}
+
+// TestWaitingIsCounted while it lasts, and when it is over.
+func TestWaitingIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memory.Open(memory.Config{Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		takes := metrics.NewTakes()
+		l := sluice.New(store, sluice.WithObserver(takes))
+		demand := sluice.Demand{Key: sluice.Key{Entity: "alice", Limit: "l"}, Limit: sluice.MustParse("1/minute")}
+		if _, err := l.Take(t.Context(), demand); err != nil {
+			t.Fatal(err)
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		for _, ctx := range []context.Context{t.Context(), impatient} {
+			go l.Wait(ctx, sluice.Take{Demands: []sluice.Demand{demand}}) //nolint:errcheck // what matters is that they waited
+			synctest.Wait()
+			time.Sleep(10 * time.Second)
+		}
+		waits := func(now string, longest float64) {
+			t.Helper()
+			if err := testutil.CollectAndCompare(metrics.Waiting(l), strings.NewReader(fmt.Sprintf(`
+# HELP sluice_waiting_callers Callers of this process that wait in line now.
+# TYPE sluice_waiting_callers gauge
+sluice_waiting_callers %s
+# HELP sluice_waiting_longest_seconds How long the caller has waited that has waited longest of those that wait now.
+# TYPE sluice_waiting_longest_seconds gauge
+sluice_waiting_longest_seconds %g
+`, now, longest))); err != nil {
+				t.Error(err)
+			}
+		}
+		waits("2", 20)
+		cancel()
+		synctest.Wait()
+		waits("1", 20)
+		time.Sleep(time.Minute)
+		waits("0", 0)
+		families, err := gather(takes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, m := range families["sluice_wait_duration_seconds"].GetMetric() {
+			if n := m.GetHistogram().GetSampleCount(); n != 1 {
+				t.Errorf("%s: %d have waited, want 1", m.GetLabel()[0].GetValue(), n)
+			}
+			got[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleSum()
+		}
+		if len(got) != 2 || got["served"] < 60 || got["served"] > 61 || got["given_up"] != 10 {
+			t.Errorf("they waited for %v s, want a minute and ten seconds", got)
+		}
+	})
 }

@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"context"
 	"hash/maphash"
+	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -168,7 +170,11 @@ func (u *Utilization) tell(d *sluice.Demand, l level, used float64, now time.Tim
 	if untold > 0 {
 		args = append(args, "untold", untold) // buckets before this one
 	}
-	u.log.Warn("bucket near its limit", args...)
+	at := slog.LevelWarn
+	if l == critical {
+		at = slog.LevelError
+	}
+	u.log.Log(context.Background(), at, "bucket near its limit", args...)
 }
 
 // lines bounds how many lines a minute go to the log.

@@ -21,6 +21,8 @@ type Takes struct {
 	duration [sources]prometheus.Observer
 	cost     prometheus.Counter
 	refunded prometheus.Counter
+	served   prometheus.Observer // how long who was served has waited
+	givenUp  prometheus.Observer // how long who was not has
 
 	refusals *prometheus.CounterVec
 	labels   sync.Map // of refusalLabels to prometheus.Counter
@@ -54,7 +56,13 @@ func NewTakes() *Takes {
 		Help:    "Time to decide a take, by where the decision came from.",
 		Buckets: []float64{1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5},
 	}, []string{"source"})
+	waits := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "sluice_wait_duration_seconds",
+		Help:    "Time that callers waited in line, by outcome: served, or given_up because their time was over or they had gone.",
+		Buckets: []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300},
+	}, []string{"outcome"})
 	t := &Takes{
+		served: waits.WithLabelValues("served"), givenUp: waits.WithLabelValues("given_up"),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_take_errors_total", Help: "Takes that got no decision.",
 		}),
@@ -75,7 +83,7 @@ func NewTakes() *Takes {
 		t.decided[s][refused] = decided.WithLabelValues("refused", name)
 		t.duration[s] = duration.WithLabelValues(name)
 	}
-	t.all = []prometheus.Collector{decided, duration, t.failed, t.cost, t.refunded, t.refusals}
+	t.all = []prometheus.Collector{decided, duration, waits, t.failed, t.cost, t.refunded, t.refusals}
 	return t
 }
 
@@ -126,8 +134,14 @@ func (t *Takes) refusal(l refusalLabels) prometheus.Counter {
 	return c.(prometheus.Counter)
 }
 
-// Waited does nothing.
-func (t *Takes) Waited(*sluice.Take, time.Duration, bool) {}
+// Waited counts a caller that had to wait in line.
+func (t *Takes) Waited(_ *sluice.Take, waited time.Duration, served bool) {
+	if served {
+		t.served.Observe(waited.Seconds())
+	} else {
+		t.givenUp.Observe(waited.Seconds())
+	}
+}
 
 // Consumed adds up tokens.
 func (t *Takes) Consumed(_ sluice.Key, _ sluice.Limit, c sluice.Consumption) {

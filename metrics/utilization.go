@@ -15,7 +15,8 @@ import (
 
 // Utilization watches how full buckets are, as a [sluice.Observer]: it shows
 // Prometheus how many are near their limit and how near the fullest are, and
-// writes a line to the log when one crosses a level.
+// writes a line to the log when one crosses a level: a warning, or an error if
+// the level is critical. What nodes hold ahead of need is not used.
 //
 // It knows what this process asked for. A bucket that only others use is in
 // their figures.
@@ -115,8 +116,8 @@ func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ t
 	for i := range t.Demands {
 		demand, r := &t.Demands[i], &d.Results[i]
 		capacity := demand.Limit.Capacity()
-		if capacity <= 0 || d.Source == sluice.FromDenyCache && *r == (sluice.Result{Fits: true}) {
-			continue // the deny cache refused before this limit was asked
+		if capacity <= 0 || r.Unknown {
+			continue
 		}
 		used := max(100*float64(capacity-r.Remaining)/float64(capacity), 0)
 		u.peaks.saw(demand.Key.Resource, demand.Key.Limit, used, now)
@@ -130,7 +131,7 @@ func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ t
 // Consumed does nothing: it does not say how much is left.
 func (u *Utilization) Consumed(sluice.Key, sluice.Limit, sluice.Consumption) {}
 
-// Waited does nothing.
+// Waited does nothing: waiting uses nothing.
 func (u *Utilization) Waited(*sluice.Take, time.Duration, bool) {}
 
 // level is where a utilization puts a bucket that was at another level.

@@ -80,7 +80,10 @@ func TestLevelsAreToldOncePerCrossing(t *testing.T) {
 				t.Fatalf("%d lines at %d %%, want %d:\n%s", lines, used, want, log.String())
 			}
 		}
-		for _, want := range []string{"alert=warning utilization=70 entity=acme resource=mail limit=rpm", "alert=critical utilization=90 "} {
+		for _, want := range []string{
+			`level=WARN msg="bucket near its limit" alert=warning utilization=70 entity=acme resource=mail limit=rpm`,
+			`level=ERROR msg="bucket near its limit" alert=critical utilization=90 `,
+		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log.String())
 			}
@@ -112,6 +115,25 @@ sluice_utilization_crossings_total{level="warning"} 2
 			t.Error(err)
 		}
 	})
+}
+
+// TestUnknownFiguresRaiseNoAlarm: a limit that was not asked is not used up.
+func TestUnknownFiguresRaiseNoAlarm(t *testing.T) {
+	var log bytes.Buffer
+	u := newUtilization(t, &log)
+	demands := []sluice.Demand{
+		{Key: sluice.Key{Entity: "acme", Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("100/hour")},
+		{Key: sluice.Key{Entity: "acme", Resource: "mail", Limit: "daily"}, Limit: sluice.MustParse("1000/day")},
+	}
+	u.Decided(&sluice.Take{Demands: demands}, &sluice.Decision{
+		Source: sluice.FromDenyCache, Demands: demands,
+		Results: []sluice.Result{{Remaining: 40 * sluice.Token}, {Fits: true, Unknown: true}},
+	}, nil, 0)
+	wantNear(t, u, 0, 0)
+	wantPeak(t, u, 0.6) // and none of daily
+	if log.Len() > 0 {
+		t.Errorf("the log has %s", log.String())
+	}
 }
 
 func wantPeak(t *testing.T, u *metrics.Utilization, ratio float64) {
@@ -191,7 +213,7 @@ func TestWhatIsNotAboutTheBucketDoesNotCount(t *testing.T) {
 	for _, d := range []sluice.Decision{
 		{Source: sluice.Degraded, Results: []sluice.Result{{}}},
 		{Source: sluice.Unknown, Results: []sluice.Result{{}}},
-		{Source: sluice.FromDenyCache, Results: []sluice.Result{{Fits: true}}},
+		{Source: sluice.FromDenyCache, Results: []sluice.Result{{Fits: true, Unknown: true}}},
 	} {
 		u.Decided(&sluice.Take{Demands: []sluice.Demand{demand}}, &d, nil, 0)
 	}

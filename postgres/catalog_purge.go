@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -76,7 +77,7 @@ func (s *selection) remove(most int) *statement {
 func purgeSelections(p catalog.Purge) []selection {
 	switch p.Target {
 	case catalog.PurgeUsage:
-		spans := []catalog.Span{catalog.Hourly, catalog.Daily}
+		spans := []catalog.Span{catalog.Hourly, catalog.Daily, catalog.Total}
 		if p.Span != "" {
 			spans = []catalog.Span{p.Span}
 		}
@@ -107,13 +108,27 @@ func usageSelection(p catalog.Purge, span catalog.Span) selection {
 	s.where.add(`x.namespace = ? AND x.span = ?`, p.Namespace, string(span))
 	if p.Entity != "" {
 		s.where.add(` AND x.entity = ?`, p.Entity)
-	} else if !p.Before.IsZero() {
-		s.from, s.order = "catalog_usage_indexed", "start"
 	}
-	if !p.Before.IsZero() {
+	switch {
+	case p.Before.IsZero():
+	case span == catalog.Total:
+		s.where.add(` AND x.last < ? AND NOT EXISTS (SELECT FROM sluice.catalog_usage d WHERE d.namespace = x.namespace
+			AND d.span = 'day' AND d.entity = x.entity AND d.resource = x.resource AND d.lim = x.lim)`, p.Before.UnixMicro())
+	default:
+		if p.Entity == "" {
+			s.from, s.order = "catalog_usage_indexed", "start"
+		}
 		s.where.add(` AND x.start < ?`, seconds(p.Before))
 	}
 	return s
+}
+
+// seconds is the first whole second at or after t.
+func seconds(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
 }
 
 func eventSelection(p catalog.Purge) selection {

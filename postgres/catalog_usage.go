@@ -31,15 +31,15 @@ func (c *Catalog) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 	})
 	n := len(rows)
 	texts := newColumns(5, n)
-	starts, amounts, counts := make([]int64, n), make([]int64, n), make([]int64, n)
+	starts, amounts, counts, lasts := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for i := range rows {
 		r := &rows[i]
 		texts.set(i, r.Namespace, string(r.Span), r.Entity, r.Resource, r.Limit)
-		starts[i], amounts[i], counts[i] = r.Start.Unix(), r.Amount, r.Count
+		starts[i], amounts[i], counts[i], lasts[i] = r.Seconds(), r.Amount, r.Count, r.Microseconds()
 	}
 	return c.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, c.schema(`SELECT sluice.catalog_add_usage_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`),
-			unprepared, c.patience, b.Node, b.Seq, texts[0], texts[1], texts[2], texts[3], texts[4], starts, amounts, counts)
+		_, err := conn.Exec(ctx, c.schema(`SELECT sluice.catalog_add_usage_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`),
+			unprepared, c.patience, b.Node, b.Seq, texts[0], texts[1], texts[2], texts[3], texts[4], starts, amounts, counts, lasts)
 		return err
 	})
 }
@@ -52,16 +52,16 @@ func (c *Catalog) Usage(ctx context.Context, q catalog.UsageQuery) (catalog.Usag
 	}
 	rows, err := list(ctx, c, s, func(row pgx.CollectableRow) (catalog.UsageRow, error) {
 		r := catalog.UsageRow{Namespace: q.Namespace, Span: q.Span}
-		var start int64
-		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &start, &r.Amount, &r.Count)
-		r.Start = time.Unix(start, 0).UTC()
+		var start, last int64
+		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &start, &r.Amount, &r.Count, &last)
+		r.Stored(start, last)
 		return r, err
 	})
 	page := catalog.UsagePage{Rows: rows}
 	if len(rows) > q.Max {
 		page.Rows = rows[:q.Max]
 		last := &page.Rows[q.Max-1]
-		start := strconv.FormatInt(last.Start.Unix(), 10)
+		start := strconv.FormatInt(last.Seconds(), 10)
 		page.Next = catalog.EncodeCursor(start, last.Entity, last.Limit)
 		if q.Entity != "" {
 			page.Next = catalog.EncodeCursor(last.Resource, last.Limit, start)
@@ -90,7 +90,10 @@ func (c *Catalog) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.U
 	}
 	found, err := list(ctx, c, s, func(row pgx.CollectableRow) (series, error) {
 		r := series{UsageRow: catalog.UsageRow{Namespace: q.Namespace, Span: q.Span}}
-		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &r.rows, &r.looked)
+		var last int64
+		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last, &r.rows, &r.looked)
+		r.Stored(0, last)
+		r.Start = time.Time{}
 		return r, err
 	})
 	var page catalog.UsagePage
@@ -111,12 +114,24 @@ func (c *Catalog) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.U
 	return page, err
 }
 
-// seconds is the first whole second at or after t.
-func seconds(t time.Time) int64 {
-	if t.Nanosecond() > 0 {
-		return t.Unix() + 1
+// Totals is part of [catalog.Store].
+func (c *Catalog) Totals(ctx context.Context, namespace string, asked []catalog.Series) ([]catalog.UsageRow, error) {
+	names := newColumns(3, len(asked))
+	for i := range asked {
+		names.set(i, asked[i].Entity, asked[i].Resource, asked[i].Limit)
 	}
-	return t.Unix()
+	var s statement
+	s.add(`SELECT u.entity, u.resource, u.lim, u.amount, u.count, u.last
+		FROM unnest(?::text[], ?::text[], ?::text[]) a (entity, resource, lim) JOIN sluice.catalog_usage u
+		ON u.namespace = ? AND u.span = 'total' AND u.entity = a.entity COLLATE "C" AND u.resource = a.resource COLLATE "C"
+		AND u.lim = a.lim COLLATE "C" AND u.start = 0`, names[0], names[1], names[2], namespace)
+	return list(ctx, c, &s, func(row pgx.CollectableRow) (catalog.UsageRow, error) {
+		r := catalog.UsageRow{Namespace: namespace, Span: catalog.Total}
+		var last int64
+		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last)
+		r.Stored(0, last)
+		return r, err
+	})
 }
 
 // usageStatement lists the rows of an entity series by series, and those of a
@@ -130,7 +145,7 @@ func usageStatement(q catalog.UsageQuery) (*statement, error) {
 		n, _ := strconv.ParseInt(after[part], 10, 64)
 		return n
 	}
-	from, to := seconds(q.From), seconds(q.To)
+	from, to := q.Window()
 	var s statement
 	switch {
 	case q.Entity != "":
@@ -140,14 +155,14 @@ func usageStatement(q catalog.UsageQuery) (*statement, error) {
 		}
 		s.series(q, math.MaxInt32, ">=", first)
 		// Only the series that the page before ended in begins later.
-		s.add(` SELECT s.entity, s.resource, s.lim, t.start, t.amount, t.count FROM series s CROSS JOIN LATERAL (
-				SELECT u.start, u.amount, u.count FROM sluice.catalog_usage u WHERE u.namespace = ? AND u.span = ?
+		s.add(` SELECT s.entity, s.resource, s.lim, t.start, t.amount, t.count, t.last FROM series s CROSS JOIN LATERAL (
+				SELECT u.start, u.amount, u.count, u.last FROM sluice.catalog_usage u WHERE u.namespace = ? AND u.span = ?
 				AND u.entity = s.entity AND u.resource = s.resource AND u.lim = s.lim
 				AND u.start >= CASE WHEN s.resource = ? AND s.lim = ? THEN ?::bigint ELSE ?::bigint END AND u.start < ?
 				ORDER BY u.start
 			) t LIMIT ?`, q.Namespace, string(q.Span), first[1], first[2], begin, from, to, q.Max+1)
 	case q.Resource != "":
-		s.add(`SELECT u.entity, u.resource, u.lim, u.start, u.amount, u.count FROM sluice.catalog_usage_indexed u
+		s.add(`SELECT u.entity, u.resource, u.lim, u.start, u.amount, u.count, u.last FROM sluice.catalog_usage_indexed u
 			WHERE u.namespace = ? AND u.span = ? AND u.resource = ?`, q.Namespace, string(q.Span), q.Resource)
 		if after != nil && number(0) >= from {
 			s.add(` AND (u.start, u.entity, u.lim) > (?, ?, ?)`, number(0), after[1], after[2])
@@ -171,14 +186,16 @@ func sumStatement(q catalog.UsageQuery) (*statement, error) {
 	if after == nil {
 		after, sign = []string{q.Entity, q.Resource, ""}, ">="
 	}
+	from, to := q.Window()
 	var s statement
 	s.series(q, maxSeries, sign, after)
-	s.add(` SELECT s.entity, s.resource, s.lim, t.amount, t.count, t.rows, s.looked FROM series s CROSS JOIN LATERAL (
-			SELECT coalesce(sum(u.amount), 0)::bigint AS amount, coalesce(sum(u.count), 0)::bigint AS count, count(*) AS rows
+	s.add(` SELECT s.entity, s.resource, s.lim, t.amount, t.count, t.last, t.rows, s.looked FROM series s CROSS JOIN LATERAL (
+			SELECT coalesce(sum(u.amount), 0)::bigint AS amount, coalesce(sum(u.count), 0)::bigint AS count,
+				coalesce(max(u.last), 0) AS last, count(*) AS rows
 			FROM sluice.catalog_usage u WHERE u.namespace = ? AND u.span = ? AND u.entity = s.entity COLLATE "C"
 			AND u.resource = s.resource COLLATE "C" AND u.lim = s.lim COLLATE "C" AND u.start >= ? AND u.start < ?
 		) t WHERE t.rows > 0 OR s.looked = ? LIMIT ?`,
-		q.Namespace, string(q.Span), seconds(q.From), seconds(q.To), maxSeries, q.Max+1)
+		q.Namespace, string(q.Span), from, to, maxSeries, q.Max+1)
 	return &s, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -126,6 +127,9 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 		if a.open() {
 			h[optionsAt] |= optionPart
 		}
+		if neverPasses(t) {
+			h[optionsAt] |= optionNever
+		}
 		reply, err := s.call(ctx, r.first(h), r)
 		if err != nil {
 			return err
@@ -135,20 +139,32 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 	return &d, err
 }
 
+// neverPasses reports whether one of the demands is more than its bucket can
+// ever have, so that there is nothing to wait for in the others.
+func neverPasses(t *sluice.Take) bool {
+	return slices.ContainsFunc(t.Demands, func(d sluice.Demand) bool {
+		ask := d.Charge()
+		if t.UpTo {
+			ask = min(ask, sluice.Token)
+		}
+		return !d.Shadow && ask > d.Limit.Capacity()
+	})
+}
+
 // conclude writes into the directory that an attempt has taken from all records.
 // It reports whether nobody else has. The directory lives no longer for it, so
 // that it is forgotten before its parts are.
 func (s *Store) conclude(ctx context.Context, a *attempt) (first bool, err error) {
 	to := *a.dir
 	to.Status = taken
-	done, err := s.swapDirectory(ctx, a.id, a.dir.encode(), &to, sameLife)
+	done, err := s.swapDirectory(ctx, a.id, a.dir.text, &to, sameLife)
 	if err != nil {
 		return false, afterSome(err)
 	}
 	if done {
 		return true, nil
 	}
-	now, _, err := s.readDirectory(ctx, a.id)
+	now, err := s.readDirectory(ctx, a.id)
 	switch {
 	case err != nil:
 		return false, afterSome(err)
@@ -168,7 +184,7 @@ func (s *Store) giveUp(ctx context.Context, a *attempt) error {
 	}
 	to := *a.dir
 	to.GivenUp = true
-	done, err := s.swapDirectory(ctx, a.id, a.dir.encode(), &to, sameLife)
+	done, err := s.swapDirectory(ctx, a.id, a.dir.text, &to, sameLife)
 	if err != nil {
 		return afterSome(err)
 	}
@@ -187,7 +203,7 @@ func (s *Store) forget(ctx context.Context, a *attempt) {
 	}
 	to := *a.dir
 	to.Status = undone
-	s.swapDirectory(ctx, a.id, a.dir.encode(), &to, time.Millisecond) //nolint:errcheck // see above
+	s.swapDirectory(ctx, a.id, a.dir.text, &to, time.Millisecond) //nolint:errcheck // see above
 }
 
 // abandon gives up an attempt that has got an error from the record numbered n.

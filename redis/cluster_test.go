@@ -21,7 +21,8 @@ import (
 // the letter, because what it gives back is not quite as if it had never been:
 // a bucket stays under the limit that it was asked under, and at the time.
 var notAcrossSlots = []string{
-	"random: changing limits", "random: leases", "random: holds", "random: the clock goes back", "random: everything",
+	"random: changing limits", "random: leases", "random: holds", "random: the clock goes back", "random: waiting",
+	"random: everything",
 }
 
 // TestClusterConformance also has takes over several slots: random operations

@@ -17,7 +17,7 @@ var luaFiles embed.FS
 var script, scriptSHA = func() (string, string) {
 	var b strings.Builder
 	for _, name := range []string{
-		"prelude", "alone", "fast", "fasthold", "ticket", "state", "bucket", "place", "receipt", "take", "adjust", "settle", "hold", "reset", "main",
+		"prelude", "alone", "fast", "fasthold", "ticket", "state", "bucket", "change", "place", "receipt", "take", "adjust", "settle", "hold", "reset", "main",
 	} {
 		b.WriteString(withIncludes(luaFile(name)))
 	}

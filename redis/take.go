@@ -14,6 +14,7 @@ const (
 	optionUpTo
 	optionRefuse
 	optionPart
+	optionNever
 )
 
 // optionsAt is where in the first argument of a take its options are.

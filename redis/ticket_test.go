@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-go/sluice/redis/redistest"
 )
 
-func ticketID(n uint64) sluice.HoldID { return sluice.HoldID{Node: 1 << 63, Seq: n} }
+// ticketID is that of a node with a large number, as most have.
+func ticketID(n uint64) sluice.HoldID { return sluice.HoldID{Node: 1<<63 + n, Seq: 1} }
 
 // waiting takes with a ticket, straight from the store.
 func waiting(t *testing.T, s *redis.Store, n uint64, demands ...sluice.Demand) sluice.Decision {

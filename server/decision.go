@@ -9,22 +9,25 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
 )
 
 // Decisions are what the server writes most, so they are written by hand
 // rather than by reflection. The fields are, of every decision, allowed or
 // refused:
 //
-//	allowed, retryAfterMs (null for never), never, limit and entity (of the
-//	one that decided), remaining, granted, delayMs, source, repeated, lease,
-//	results
+//	allowed, retryAfterMs (null for never), never, latestAfterMs, limit and
+//	entity (of the one that decided), remaining, granted, source, repeated,
+//	lease, results
 //
 // and of each result:
 //
-//	name, entity, resource, rule, from, fits, retryAfterMs, never, cost,
-//	consumed, remaining, resetAfterMs, shadow
+//	name, entity, resource, rule, from, fits, retryAfterMs, never,
+//	latestAfterMs, cost, consumed, returned, remaining, free, resetAfterMs,
+//	shadow
 //
-// Those that are mostly empty are left out where they are.
+// Those that are mostly empty are left out where they are, and remaining, free
+// and resetAfterMs where they are not known.
 
 // appendDecision writes d. lease is the id of the lease that it gave, if any.
 func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
@@ -33,19 +36,20 @@ func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
 	b = appendWait(b, d.RetryAfter)
 	if len(d.Results) > 0 {
 		demand, result := &d.Demands[d.Decider], &d.Results[d.Decider]
+		if !d.Allowed {
+			b = appendLatest(b, d.RetryAfter, result.LatestAfter)
+		}
 		b = append(b, `,"limit":`...)
 		b = appendString(b, demand.Key.Limit)
 		b = append(b, `,"entity":`...)
 		b = appendString(b, demand.Key.Entity)
-		b = append(b, `,"remaining":`...)
-		b = appendTokens(b, result.Remaining)
+		if !result.Unknown {
+			b = append(b, `,"remaining":`...)
+			b = appendTokens(b, result.Remaining)
+		}
 	}
 	b = append(b, `,"granted":`...)
 	b = appendTokens(b, d.Granted)
-	if d.Delay > 0 {
-		b = append(b, `,"delayMs":`...)
-		b = strconv.AppendInt(b, ceil(d.Delay, time.Millisecond), 10)
-	}
 	b = append(b, `,"source":`...)
 	b = appendString(b, d.Source.String())
 	if d.Repeated {
@@ -81,16 +85,27 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 	b = append(b, `,"fits":`...)
 	b = strconv.AppendBool(b, r.Fits)
 	b = appendWait(b, r.RetryAfter)
+	b = appendLatest(b, r.RetryAfter, r.LatestAfter)
 	if demand.Cost != 0 {
 		b = append(b, `,"cost":`...)
 		b = appendTokens(b, demand.Cost)
 	}
 	b = append(b, `,"consumed":`...)
 	b = appendTokens(b, r.Consumed)
-	b = append(b, `,"remaining":`...)
-	b = appendTokens(b, r.Remaining)
-	b = append(b, `,"resetAfterMs":`...)
-	b = strconv.AppendInt(b, ceil(r.ResetAfter, time.Millisecond), 10)
+	if r.Consumed < 0 {
+		b = append(b, `,"returned":`...)
+		b = appendTokens(b, r.Returned)
+	}
+	if !r.Unknown {
+		b = append(b, `,"remaining":`...)
+		b = appendTokens(b, r.Remaining)
+		if r.Free != r.Remaining {
+			b = append(b, `,"free":`...)
+			b = appendTokens(b, r.Free)
+		}
+		b = append(b, `,"resetAfterMs":`...)
+		b = strconv.AppendInt(b, ceil(r.ResetAfter, time.Millisecond), 10)
+	}
 	if demand.Shadow {
 		b = append(b, `,"shadow":true`...)
 	}
@@ -105,6 +120,16 @@ func appendWait(b []byte, d time.Duration) []byte {
 	b = append(b, `,"retryAfterMs":`...)
 	b = strconv.AppendInt(b, ceil(d, time.Millisecond), 10)
 	return append(b, `,"never":false`...)
+}
+
+// appendLatest tells when it passes at the latest, where that is later than when
+// to try again.
+func appendLatest(b []byte, retry, latest time.Duration) []byte {
+	if latest <= retry || latest == sluice.Never {
+		return b
+	}
+	b = append(b, `,"latestAfterMs":`...)
+	return strconv.AppendInt(b, ceil(latest, time.Millisecond), 10)
 }
 
 // ceil is d in whole units, rounded up: who comes back then is not too early.
@@ -196,39 +221,13 @@ func rateLimit(h http.Header, b []byte, d *sluice.Decision) []byte {
 	if len(d.Results) == 0 {
 		return b
 	}
-	demand, result := &d.Demands[d.Decider], &d.Results[d.Decider]
-	b = appendItem(b[:0], demand.Key.Limit)
-	name := len(b)
-	b = append(b, ";r="...)
-	b = strconv.AppendInt(b, result.Remaining.Whole(), 10)
-	b = append(b, ";t="...)
-	b = strconv.AppendInt(b, ceil(result.ResetAfter, time.Second), 10)
-	first := len(b)
-	b = append(b, b[:name]...)
-	b = append(b, ";q="...)
-	b = strconv.AppendInt(b, demand.Limit.Capacity().Whole(), 10)
-	if seconds := int64(demand.Limit.Period / time.Second); seconds > 0 {
-		b = append(b, ";w="...)
-		b = strconv.AppendInt(b, seconds, 10)
-	}
+	demand := &d.Demands[d.Decider]
+	b, policy := httplimit.AppendItems(b[:0], demand.Key.Limit, &demand.Limit, &d.Results[d.Decider])
 	text := string(b)
-	values := []string{text[:first], text[first:]}
-	h["Ratelimit"] = values[:1:1]
+	values := []string{text[:policy], text[policy:]}
+	if policy > 0 {
+		h["Ratelimit"] = values[:1:1]
+	}
 	h["Ratelimit-Policy"] = values[1:]
 	return b
-}
-
-// appendItem writes a structured field's string; what it cannot hold is left
-// out.
-func appendItem(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, c := range []byte(s) {
-		if c == '"' || c == '\\' {
-			b = append(b, '\\')
-		}
-		if c >= ' ' && c < 0x7f {
-			b = append(b, c)
-		}
-	}
-	return append(b, '"')
 }

@@ -37,7 +37,7 @@ func TestKeys(t *testing.T) {
 	}
 	me := must(holder.Me(ctx, ""))(t)
 	if me.Entity != "alice" || me.Tier != "pro" || me.Alarm != catalog.AlarmWarning || len(me.Limits) != 1 || !me.Limits[0].Upgrade ||
-		me.Limits[0].Remaining != tokens(2) || me.Limits[0].Utilization != 80 || me.Limits[0].Recent.Allowed != 1 {
+		me.Limits[0].Remaining != tokens(2) || me.Limits[0].Utilization != 80 || me.Limits[0].Node.Allowed != 1 {
 		t.Errorf("%+v", me)
 	}
 

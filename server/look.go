@@ -29,36 +29,33 @@ type statusAnswer struct {
 	Limits   []limitStatus `json:"limits"`
 }
 
+// limitStatus is how much of one limit is used. What is not known is left out.
 type limitStatus struct {
-	Entity       string        `json:"entity"`
-	Resource     string        `json:"resource"`
-	Limit        string        `json:"limit"`
-	Rule         sluice.Limit  `json:"rule"`
-	From         string        `json:"from"`
-	Capacity     sluice.Tokens `json:"capacity"`
-	Remaining    sluice.Tokens `json:"remaining"`
-	Utilization  float64       `json:"utilization"` // percent
-	ResetAfterMs int64         `json:"resetAfterMs"`
-	Alarm        catalog.Alarm `json:"alarm"`
-	Upgrade      bool          `json:"upgrade"`
-	Recent       *recent       `json:"recent,omitempty"` // as this node has seen it
+	Entity       string         `json:"entity"`
+	Resource     string         `json:"resource"`
+	Limit        string         `json:"limit"`
+	Rule         sluice.Limit   `json:"rule"`
+	From         string         `json:"from"`
+	Capacity     sluice.Tokens  `json:"capacity"`
+	Remaining    *sluice.Tokens `json:"remaining,omitempty"`
+	Utilization  *float64       `json:"utilization,omitempty"` // percent
+	ResetAfterMs *int64         `json:"resetAfterMs,omitempty"`
+	Alarm        catalog.Alarm  `json:"alarm,omitempty"`
+	Upgrade      bool           `json:"upgrade"`
+	Source       string         `json:"source"`
+	activity
 }
 
-// recent is what was asked of a bucket.
-type recent struct {
-	Allowed int64     `json:"allowed"` // in the last minute
-	Limited int64     `json:"limited"`
-	Failed  int64     `json:"failed"`
-	Total   int64     `json:"total"`
-	Last    time.Time `json:"last,omitzero"`
-}
-
-func (s *server) recent(k sluice.Key) *recent {
-	if s.activity == nil {
-		return nil
+func newLimitStatus(f *catalog.Figure) limitStatus {
+	l := limitStatus{
+		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Numbers, From: f.Level, Capacity: f.Capacity,
+		Alarm: f.Alarm, Upgrade: f.Upgrade, Source: f.Source.String(),
 	}
-	seen := s.activity.Of(k)
-	return &recent{seen.Allowed, seen.Limited, seen.Failed, seen.Total, seen.Last}
+	if !f.Unknown {
+		reset := ceil(f.ResetAfter, time.Millisecond)
+		l.Remaining, l.Utilization, l.ResetAfterMs = &f.Remaining, &f.Utilization, &reset
+	}
+	return l
 }
 
 // status is how an entity stands: on a resource, or on all that it uses.
@@ -94,6 +91,7 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 		}
 	}
 	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Alarm: catalog.AlarmNone, Limits: []limitStatus{}}
+	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
 		who.Resource = resource
 		resolution, err := s.catalog.Resolve(r.Context(), who)
@@ -105,17 +103,19 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 			return err
 		}
 		answer.Tier = resolution.Tier
-		for _, f := range figures {
-			if f.Alarm == catalog.AlarmCritical || answer.Alarm == catalog.AlarmNone {
+		for i := range figures {
+			f := &figures[i]
+			if f.Alarm == catalog.AlarmCritical || answer.Alarm == catalog.AlarmNone && !f.Unknown {
 				answer.Alarm = f.Alarm
 			}
-			answer.Limits = append(answer.Limits, limitStatus{
-				Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Numbers, From: f.Level, Capacity: f.Capacity,
-				Remaining: f.Remaining, Utilization: f.Utilization, ResetAfterMs: ceil(f.ResetAfter, time.Millisecond),
-				Alarm: f.Alarm, Upgrade: f.Upgrade,
-				Recent: s.recent(sluice.Key{Namespace: who.Namespace, Entity: f.Entity, Resource: f.Resource, Limit: f.Limit}),
-			})
+			answer.Limits = append(answer.Limits, newLimitStatus(f))
+			keys = append(keys, sluice.Key{Namespace: who.Namespace, Entity: f.Entity, Resource: f.Resource, Limit: f.Limit})
 		}
+	}
+	waiting := s.waitingNodes(r.Context(), answer.Resource, keys)
+	for i, a := range s.activities(r.Context(), who.Namespace, keys) {
+		a.WaitingNodes = waiting[i]
+		answer.Limits[i].activity = a
 	}
 	writeJSON(w, http.StatusOK, "application/json", answer)
 	return nil
@@ -156,7 +156,7 @@ type bucketAnswer struct {
 	Alarm        catalog.Alarm `json:"alarm"`
 	ResetAfterMs int64         `json:"resetAfterMs"`
 	LastTaken    time.Time     `json:"lastTaken,omitzero"`
-	Recent       *recent       `json:"recent,omitempty"`
+	activity
 }
 
 // buckets lists those in use: of an entity, of a resource, or all.
@@ -178,6 +178,11 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 		return err
 	}
 	all := make([]bucketAnswer, len(page.Buckets))
+	keys := make([]sluice.Key, len(page.Buckets))
+	for i := range page.Buckets {
+		keys[i] = page.Buckets[i].Key
+	}
+	activities := s.activities(r.Context(), namespace, keys)
 	for i := range page.Buckets {
 		b := &page.Buckets[i]
 		used := b.Utilization()
@@ -185,8 +190,9 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 			Entity: b.Key.Entity, Resource: b.Key.Resource, Limit: b.Key.Limit, Rule: b.Limit,
 			Remaining: b.Remaining, Held: b.Held, Consumed: b.Consumed, Utilization: used,
 			Alarm: s.thresholds.Alarm(used), ResetAfterMs: ceil(b.Reset, time.Millisecond), LastTaken: b.LastTaken,
-			Recent: s.recent(b.Key),
+			activity: activities[i],
 		}
+		all[i].WaitingNodes = &b.Tickets
 	}
 	writeJSON(w, http.StatusOK, "application/json", map[string]any{"buckets": all, "next": page.Next})
 	return nil

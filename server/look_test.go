@@ -32,8 +32,8 @@ func TestStatus(t *testing.T) {
 		rpm.Alarm != catalog.AlarmCritical || rpm.From != "system" || rpm.ResetAfter != time.Hour || !rpm.Upgrade {
 		t.Errorf("%+v", rpm)
 	}
-	if rpm.Recent.Allowed != 10 || rpm.Recent.Limited != 1 || rpm.Recent.Total != 11 || rpm.Recent.Last.IsZero() {
-		t.Errorf("%+v", rpm.Recent)
+	if *rpm.Node != (client.Node{Allowed: 10, Limited: 1}) || *rpm.WaitingNodes != 0 || rpm.Source != "store" || rpm.Unknown {
+		t.Errorf("%+v", rpm)
 	}
 	if parent := st.Limits[2]; parent.Entity != "team" || parent.Limit != "rpm" {
 		t.Errorf("%+v", parent)
@@ -75,7 +75,7 @@ func TestBucketsInPages(t *testing.T) {
 		t.Errorf("%d pages of %v", pages, found)
 	}
 	b := found["e6"]
-	if b.Remaining != tokens(3) || b.Consumed != tokens(7) || b.Utilization != 70 || b.Alarm != catalog.AlarmWarning || b.Recent.Allowed != 1 ||
+	if b.Remaining != tokens(3) || b.Consumed != tokens(7) || b.Utilization != 70 || b.Alarm != catalog.AlarmWarning || b.Node.Allowed != 1 ||
 		b.Rule != sluice.MustParse("10/hour") || b.ResetAfter != 42*time.Minute {
 		t.Errorf("%+v", b)
 	}

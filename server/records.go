@@ -32,8 +32,10 @@ func (q *stored) usage() (u catalog.UsedQuery, err error) {
 		u.Span = catalog.Hourly
 	case "day":
 		u.Span = catalog.Daily
+	case "total":
+		u.Span = catalog.Total
 	default:
-		return u, fieldError("by", clip(by), "must be hour or day")
+		return u, fieldError("by", clip(by), "must be hour, day or total")
 	}
 	return u, errors.Join(errs[:]...)
 }

@@ -36,6 +36,7 @@ const (
 // catalog, slots and replays on SQLite, buckets in memory.
 type theater struct {
 	url        string
+	buckets    *memory.Store
 	limiter    *sluice.Limiter
 	catalog    *catalog.Catalog
 	recorder   *catalog.Recorder
@@ -124,6 +125,7 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 	closes(t, db)
 	store := must(memory.Open(memory.Config{Clock: s.now.now, Log: log}))(t)
 	closes(t, store)
+	s.buckets = store
 	records := db.Catalog()
 	s.records = records
 	s.catalog = must(catalog.Open(t.Context(), catalog.Config{Store: records, Log: log}))(t)

@@ -356,6 +356,12 @@ func TestWaiting(t *testing.T) {
 	must(c.Take(ctx, soon))(t)
 	patient, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	go func() { // the store's clock runs
+		for patient.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+			s.now.forward(5 * time.Millisecond)
+		}
+	}()
 	if d, err := c.Wait(patient, soon); err != nil || !d.Allowed {
 		t.Errorf("%+v %v", d, err)
 	}

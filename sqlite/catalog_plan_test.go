@@ -65,7 +65,8 @@ func statements(t *testing.T, number, most int) (all []statement) {
 	}
 	for name, p := range map[string]catalog.Purge{
 		"usage": {}, "an entity's usage": {Entity: entity}, "old usage": {Span: catalog.Hourly, Before: march},
-		"events": {Target: catalog.PurgeEvents}, "an entity's events": {Target: catalog.PurgeEvents, Entity: entity},
+		"old totals": {Span: catalog.Total, Before: march},
+		"events":     {Target: catalog.PurgeEvents}, "an entity's events": {Target: catalog.PurgeEvents, Entity: entity},
 		"records": {Target: catalog.PurgeRecords}, "nodes": {Target: catalog.PurgeNodes, Before: march},
 	} {
 		p.Namespace = "n"
@@ -73,6 +74,8 @@ func statements(t *testing.T, number, most int) (all []statement) {
 			add("purge "+name, s.statement, append(s.args, most), nil)
 		}
 	}
+	totals, args := totalsStatement("n", []catalog.Series{{Entity: entity, Resource: "api", Limit: "rpm"}, {Entity: "nobody", Resource: "api", Limit: "rpm"}})
+	add("totals", totals, args, nil)
 	add("resolve", resolveStatement, []any{"n", entity, "tier-1", "api", catalog.MaxDepth}, nil)
 	return all
 }
@@ -131,7 +134,7 @@ func fill(t testing.TB, n int) *DB {
 				SELECT 'n', 'entity-limits', printf('entity-%05d', value), 'api', 1, 'api', '', '', CAST('{"limits":{"rpm":{"limit":"100/minute"}}}' AS BLOB)
 				FROM ` + series(1, n),
 			`INSERT INTO catalog_event SELECT 'n', printf('%016x', value), printf('entity-%05d', value), CAST('{}' AS BLOB) FROM ` + series(1, n),
-			`INSERT INTO catalog_usage SELECT 'n', 'hour', printf('entity-%05d', value / 10), 'api', 'rpm', 1772323200 + 3600 * (value % 10), 1000, 1
+			`INSERT INTO catalog_usage SELECT 'n', 'hour', printf('entity-%05d', value / 10), 'api', 'rpm', 1772323200 + 3600 * (value % 10), 1000, 1, 0
 				FROM ` + series(10, 10*n+9),
 			"ANALYZE",
 		} {

@@ -44,7 +44,7 @@ func purgeStatements(p catalog.Purge) []purgeStatement {
 		(SELECT namespace, span, entity, resource, lim, start FROM catalog_usage WHERE namespace = ? AND span = ?`
 	switch p.Target {
 	case catalog.PurgeUsage:
-		spans := []catalog.Span{catalog.Hourly, catalog.Daily}
+		spans := []catalog.Span{catalog.Hourly, catalog.Daily, catalog.Total}
 		if p.Span != "" {
 			spans = []catalog.Span{p.Span}
 		}
@@ -54,7 +54,13 @@ func purgeStatements(p catalog.Purge) []purgeStatement {
 			if p.Entity != "" {
 				s = purgeStatement{s.statement + ` AND entity = ?`, append(s.args, p.Entity)}
 			}
-			if !p.Before.IsZero() {
+			switch {
+			case p.Before.IsZero():
+			case span == catalog.Total:
+				s = purgeStatement{s.statement + ` AND last < ? AND NOT EXISTS (SELECT 1 FROM catalog_usage d WHERE d.namespace = catalog_usage.namespace
+					AND d.span = 'day' AND d.entity = catalog_usage.entity AND d.resource = catalog_usage.resource AND d.lim = catalog_usage.lim)`,
+					append(s.args, p.Before.UnixMicro())}
+			default:
 				s = purgeStatement{s.statement + ` AND start < ?`, append(s.args, p.Before.Unix())}
 			}
 			s.statement += ` LIMIT ?)`

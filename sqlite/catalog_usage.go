@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
@@ -29,15 +31,15 @@ func (c *Catalog) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 			ON CONFLICT DO UPDATE SET seq = excluded.seq, at = excluded.at`, b.Node, b.Seq, time.Now().Unix()); err != nil {
 			return err
 		}
-		add, err := tx.PrepareContext(ctx, `INSERT INTO catalog_usage VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET amount = amount + excluded.amount, count = count + excluded.count`)
+		add, err := tx.PrepareContext(ctx, `INSERT INTO catalog_usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET amount = amount + excluded.amount, count = count + excluded.count, last = max(last, excluded.last)`)
 		if err != nil {
 			return err
 		}
 		defer add.Close()
 		for i := range b.Rows {
 			r := &b.Rows[i]
-			if _, err := add.ExecContext(ctx, r.Namespace, r.Span, r.Entity, r.Resource, r.Limit, r.Start.Unix(), r.Amount, r.Count); err != nil {
+			if _, err := add.ExecContext(ctx, r.Namespace, r.Span, r.Entity, r.Resource, r.Limit, r.Seconds(), r.Amount, r.Count, r.Microseconds()); err != nil {
 				return err
 			}
 		}
@@ -52,7 +54,7 @@ func (c *Catalog) Usage(ctx context.Context, q catalog.UsageQuery) (catalog.Usag
 		return catalog.UsagePage{}, err
 	}
 	return c.usage(ctx, statement, args, q, func(r *catalog.UsageRow) string {
-		start := strconv.FormatInt(r.Start.Unix(), 10)
+		start := strconv.FormatInt(r.Seconds(), 10)
 		if q.Entity != "" {
 			return catalog.EncodeCursor(r.Resource, r.Limit, start)
 		}
@@ -71,14 +73,49 @@ func (c *Catalog) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.U
 	})
 }
 
+// Totals is part of [catalog.Store].
+func (c *Catalog) Totals(ctx context.Context, namespace string, series []catalog.Series) ([]catalog.UsageRow, error) {
+	var rows []catalog.UsageRow
+	for some := range slices.Chunk(series, totalsAtOnce) {
+		statement, args := totalsStatement(namespace, some)
+		err := c.query(ctx, statement, args, func(found *sql.Rows) error {
+			r := catalog.UsageRow{Namespace: namespace, Span: catalog.Total}
+			var last int64
+			err := found.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last)
+			r.Stored(0, last)
+			rows = append(rows, r)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func totalsStatement(namespace string, series []catalog.Series) (string, []any) {
+	var args []any
+	for _, s := range series {
+		args = append(args, s.Entity, s.Resource, s.Limit)
+	}
+	return `WITH asked (entity, resource, lim) AS (VALUES (?, ?, ?)` + strings.Repeat(`, (?, ?, ?)`, len(series)-1) + `)
+		SELECT u.entity, u.resource, u.lim, u.amount, u.count, u.last FROM asked a CROSS JOIN catalog_usage u
+		WHERE u.namespace = ? AND u.span = 'total' AND u.entity = a.entity AND u.resource = a.resource AND u.lim = a.lim AND u.start = 0`,
+		append(args, namespace)
+}
+
+// totalsAtOnce bounds how long a statement is.
+const totalsAtOnce = 200
+
 func (c *Catalog) usage(ctx context.Context, statement string, args []any, q catalog.UsageQuery, cursor func(*catalog.UsageRow) string) (catalog.UsagePage, error) {
 	var page catalog.UsagePage
 	err := c.query(ctx, statement, args, func(rows *sql.Rows) error {
 		r := catalog.UsageRow{Namespace: q.Namespace, Span: q.Span}
-		var start int64
-		err := rows.Scan(&r.Entity, &r.Resource, &r.Limit, &start, &r.Amount, &r.Count)
-		if start >= 0 {
-			r.Start = time.Unix(start, 0).UTC()
+		var start, last int64
+		err := rows.Scan(&r.Entity, &r.Resource, &r.Limit, &start, &r.Amount, &r.Count, &last)
+		r.Stored(start, last)
+		if start < 0 { // a sum
+			r.Start = time.Time{}
 		}
 		page.Rows = append(page.Rows, r)
 		return err
@@ -97,9 +134,10 @@ func usageStatement(q catalog.UsageQuery) (string, []any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	const columns = `SELECT entity, resource, lim, start, amount, count FROM catalog_usage `
+	const columns = `SELECT entity, resource, lim, start, amount, count, last FROM catalog_usage `
 	args := []any{q.Namespace, q.Span}
-	times := []any{q.From.Unix(), q.To.Unix()}
+	from, to := q.Window()
+	times := []any{from, to}
 	number := func(part int) int64 { // a cursor that somebody made up finds nothing worse than another row
 		n, _ := strconv.ParseInt(after[part], 10, 64)
 		return n
@@ -125,7 +163,7 @@ func usageStatement(q catalog.UsageQuery) (string, []any, error) {
 		args = append(args, q.Resource)
 		if after != nil {
 			statement, args = statement+` AND (start, entity, lim) > (?, ?, ?)`, append(args, number(0), after[1], after[2])
-			times[0] = max(q.From.Unix(), number(0))
+			times[0] = max(from, number(0))
 		}
 		order, between = ` ORDER BY start, entity, lim`, ` AND start >= ? AND start < ?`
 	default:
@@ -141,7 +179,8 @@ func sumStatement(q catalog.UsageQuery) (string, []any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	const columns = `SELECT entity, resource, lim, -1, sum(amount), sum(count) FROM catalog_usage `
+	const columns = `SELECT entity, resource, lim, -1, sum(amount), sum(count), max(last) FROM catalog_usage `
+	from, to := q.Window()
 	args := []any{q.Namespace, q.Span}
 	var statement, order string
 	switch {
@@ -175,5 +214,5 @@ func sumStatement(q catalog.UsageQuery) (string, []any, error) {
 	}
 	// The plus keeps SQLite from going by time and then sorting.
 	statement += ` AND +start >= ? AND +start < ? GROUP BY ` + order + ` ORDER BY ` + order + ` LIMIT ?`
-	return statement, append(args, q.From.Unix(), q.To.Unix(), q.Max+1), nil
+	return statement, append(args, from, to, q.Max+1), nil
 }

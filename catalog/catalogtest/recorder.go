@@ -63,7 +63,7 @@ func checkRecorder(t *testing.T, open Open) {
 		}
 		return lines
 	}
-	wantIDs(t, "sums", sums(), "alice/chat/rpm 500 in 500", "alice/chat/tpm 2000 in 10", "b??b/chat/rpm 5 in 5")
+	wantIDs(t, "sums", sums(), "alice/chat/rpm 500 in 500", "alice/chat/tpm 2000 in 5", "b??b/chat/rpm 5 in 5")
 	days, err := d.c.Usage(d.ctx, d.namespace, catalog.UsedQuery{Entity: "alice", Span: catalog.Daily})
 	d.no(err)
 	if len(days.Used) == 0 || days.Used[0].Start.Hour() != 0 {

@@ -37,6 +37,7 @@ func Checks() []Check {
 		storeChecks(),
 		resolveChecks(),
 		usageChecks(),
+		totalChecks(),
 		watchChecks(),
 		entityChecks(),
 		levelChecks(),

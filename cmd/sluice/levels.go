@@ -241,11 +241,12 @@ func resourceBucketsCommand() *command {
 				return err
 			}
 			slices.SortFunc(all, func(a, b client.Bucket) int { return byName(&a, &b) })
-			return printList(c, "buckets", all, more, newTable("ENTITY", "LIMIT", "RULE", ">LEFT", ">HELD", ">CONSUMED", ">USED", "ALARM", "FULL IN", "LAST"),
+			return printList(c, "buckets", all, more, newTable("ENTITY", "LIMIT", "RULE", ">LEFT", ">HELD", ">CONSUMED", ">USED", "ALARM", "FULL IN", ">WAITING", ">TAKES", "LAST"),
 				func(b *client.Bucket) []string {
+					_, takes, last := totals(b.Total)
 					return []string{
 						b.Entity, b.Limit, b.Rule.String(), b.Remaining.String(), b.Held.String(), b.Consumed.String(),
-						percent(b.Utilization), string(b.Alarm), span(b.ResetAfter), moment(b.LastTaken),
+						percent(b.Utilization), string(b.Alarm), span(b.ResetAfter), inLine(&b.Activity), takes, last,
 					}
 				})
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice/client"
 )
@@ -58,9 +59,10 @@ func statusCommand() *command {
 	return &command{
 		name: "status", args: "[ENTITY] [RESOURCE]", summary: "show how much of each limit is used",
 		about: `It
-shows tokens, utilisation, the alarm (warning from 70 %, critical from 90 %) and
-what the node that answers was asked in the last minute. Without a resource it
-is about all that the entity uses.`,
+shows tokens, utilization, the alarm (warning from 70 %, critical from 90 %), who
+waits in line, what was ever taken and when last, and what the node that answers
+was asked in the last minute. What was ever taken is up to a second old. Without
+a resource it is about all that the entity uses.`,
 		flags: func(f *flag.FlagSet) {
 			f.BoolVar(&me, "me", false, "for the holder of the API key in --token; then [RESOURCE] only")
 		},
@@ -98,28 +100,74 @@ func writeStatus(w io.Writer, s *client.Status) error {
 	if _, err := fmt.Fprintf(w, "%s: %s\n", head, s.Alarm); err != nil {
 		return err
 	}
-	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "FROM", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN", ">ALLOWED", ">LIMITED", ">FAILED", ">TOTAL", "LAST")
-	upgrade := false
+	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "FROM", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN",
+		">CONSUMED", ">TAKES", "LAST", ">WAITING", ">ALLOWED", ">LIMITED", ">FAILED")
+	upgrade, away := false, ""
 	for i := range s.Limits {
 		l := &s.Limits[i]
 		upgrade = upgrade || l.Upgrade
-		row := []string{
-			l.Entity, l.Resource, l.Limit, l.Rule.String(), l.From, l.Remaining.String(), l.Capacity.String(),
-			percent(l.Utilization), string(l.Alarm), span(l.ResetAfter), "", "", "", "", "",
+		left, used, full := "", "", ""
+		if l.Unknown {
+			away = l.Source
+		} else {
+			left, used, full = l.Remaining.String(), percent(l.Utilization), span(l.ResetAfter)
 		}
-		if r := l.Recent; r != nil {
-			row = append(row[:10], number(r.Allowed), number(r.Limited), number(r.Failed), number(r.Total), moment(r.Last))
-		}
-		t.add(row...)
+		consumed, takes, last := totals(l.Total)
+		allowed, limited, failed := recent(l.Node)
+		t.add(l.Entity, l.Resource, l.Limit, l.Rule.String(), l.From, left, l.Capacity.String(), used, string(l.Alarm), full,
+			consumed, takes, last, inLine(&l.Activity), allowed, limited, failed)
 	}
 	if err := t.writeTo(w); err != nil {
 		return err
 	}
+	if away != "" {
+		if _, err := fmt.Fprintf(w, "what is left is not known (%s): the store is away\n", away); err != nil {
+			return err
+		}
+	}
 	if upgrade {
-		_, err := fmt.Fprintln(w, "near a limit: a greater plan would help")
+		_, err := fmt.Fprintln(w, "near a limit: a larger plan would help")
 		return err
 	}
 	return nil
+}
+
+// totals are what was ever taken from a bucket, for people.
+func totals(t *client.Total) (amount, takes, last string) {
+	if t == nil {
+		return "", "", ""
+	}
+	return t.Amount.String(), number(t.Takes), moment(t.Last)
+}
+
+// recent is what one node was asked of a bucket, for people.
+func recent(n *client.Node) (allowed, limited, failed string) {
+	if n == nil {
+		return "", "", ""
+	}
+	return number(n.Allowed), number(n.Limited), number(n.Failed)
+}
+
+// inLine is who waits for a bucket, for people: callers of the node that
+// answered and for how long the first has, and on how many nodes there are any.
+func inLine(a *client.Activity) string {
+	nodes := 0
+	if a.WaitingNodes != nil {
+		nodes = *a.WaitingNodes
+	}
+	switch {
+	case a.Node == nil && a.WaitingNodes == nil:
+		return ""
+	case a.Node == nil || a.Node.Waiting == 0 && nodes > 0:
+		return fmt.Sprintf("on %d nodes", nodes)
+	case a.Node.Waiting == 0:
+		return "0"
+	}
+	text := fmt.Sprintf("%d for %s", a.Node.Waiting, coarse(time.Duration(a.Node.LongestWaitMs)*time.Millisecond))
+	if nodes > 1 {
+		text += fmt.Sprintf(", on %d nodes", nodes)
+	}
+	return text
 }
 
 func explainCommand() *command {

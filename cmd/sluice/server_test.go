@@ -60,6 +60,7 @@ func (b both) Decided(t *sluice.Take, d *sluice.Decision, err error, took time.D
 }
 
 func (b both) Waited(t *sluice.Take, d time.Duration, ok bool) { b.Recorder.Waited(t, d, ok) }
+
 func (b both) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
 	b.Recorder.Consumed(k, l, c)
 }

@@ -107,6 +107,7 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 	told := sluice.WithObserver(observers{takes, utilization, recorder, s.activity})
 	store, exact = s.tracing.Store("decide", store), s.tracing.Store("decide", exact)
 	s.limiter, s.exact = sluice.New(store, told), sluice.New(exact, told)
+	s.registry.MustRegister(metrics.Waiting(s.limiter, s.exact))
 	return s, nil
 }
 

@@ -156,16 +156,16 @@ func verdict(d *sluice.Decision) string {
 	} else if len(d.Demands) == 0 {
 		b.WriteString("refused")
 	} else {
-		demand, _ := d.Deciding()
+		demand, result := d.Deciding()
 		fmt.Fprintf(&b, "refused by %s of %s (%s, from %s)", demand.Key.Limit, demand.Key.Entity, demand.Limit, demand.Level)
 		if d.RetryAfter == sluice.Never {
 			fmt.Fprintf(&b, ": it can never pass, for there are at most %s", demand.Limit.Capacity())
 		} else {
 			fmt.Fprintf(&b, ": try again in %s", span(d.RetryAfter))
+			if result.LatestAfter > d.RetryAfter {
+				fmt.Fprintf(&b, ", at the latest in %s", span(result.LatestAfter))
+			}
 		}
-	}
-	if d.Delay > 0 {
-		fmt.Fprintf(&b, ", after %s", span(d.Delay))
 	}
 	if d.Repeated {
 		b.WriteString(", as answered before")
@@ -202,12 +202,18 @@ func writeDecision(w io.Writer, d *sluice.Decision, entity string) error {
 			note = "shadow"
 		case !r.Fits && r.RetryAfter == sluice.Never:
 			note = "never fits"
+		case !r.Fits && r.LatestAfter > r.RetryAfter:
+			note = "fits in " + span(r.LatestAfter) + " at the latest"
 		case !r.Fits:
 			note = "fits in " + span(r.RetryAfter)
 		}
+		left, full := "", ""
+		if !r.Unknown {
+			left, full = r.Remaining.String(), span(r.ResetAfter)
+		}
 		row := []string{
 			demand.Key.Limit, demand.Limit.String(), demand.Level.String(),
-			r.Consumed.String(), r.Remaining.String(), span(r.ResetAfter), note,
+			r.Consumed.String(), left, full, note,
 		}
 		if others {
 			row = append([]string{demand.Key.Entity}, row...)

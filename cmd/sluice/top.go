@@ -24,8 +24,9 @@ func topCommand() *command {
 	return &command{
 		name: "top", summary: "watch the busiest buckets",
 		about: `Bars turn yellow at 70 % and red at 90 %.
-Keys: u sorts by utilisation, r by requests in the last minute, e by entity, q
-quits. Only what changes is sent to the terminal, so it works over a slow link.
+Keys: u sorts by utilization, r by requests in the last minute, e by entity, q
+quits. Requests, and callers waiting in line, are those of the node that answers.
+Only what changes is sent to the terminal, so it works over a slow link.
 Where there is no terminal it prints once.`,
 		flags: func(f *flag.FlagSet) {
 			f.StringVar(&t.entity, "entity", "", "entity | only of this entity")
@@ -65,10 +66,10 @@ func (t *topFlags) look(ctx context.Context, c *call) look {
 }
 
 func asked(b *client.Bucket) int64 {
-	if b.Recent == nil {
+	if b.Node == nil {
 		return 0
 	}
-	return b.Recent.Allowed + b.Recent.Limited + b.Recent.Failed
+	return b.Node.Allowed + b.Node.Limited + b.Node.Failed
 }
 
 // byName orders what is otherwise equal, so that rows do not jump about.
@@ -108,15 +109,12 @@ func (t *topFlags) run(ctx context.Context, c *call) error {
 	}
 	first.sort(t.order)
 	return printList(c, "buckets", first.buckets, first.more,
-		newTable("ENTITY", "RESOURCE", "LIMIT", ">USED", "ALARM", ">LEFT", ">ALLOWED", ">LIMITED", "FULL IN", "RULE"),
+		newTable("ENTITY", "RESOURCE", "LIMIT", ">USED", "ALARM", ">LEFT", ">ALLOWED", ">LIMITED", ">WAITING", "FULL IN", "RULE"),
 		func(b *client.Bucket) []string {
-			allowed, limited := "", ""
-			if b.Recent != nil {
-				allowed, limited = number(b.Recent.Allowed), number(b.Recent.Limited)
-			}
+			allowed, limited, _ := recent(b.Node)
 			return []string{
 				b.Entity, b.Resource, b.Limit, percent(b.Utilization), string(b.Alarm), b.Remaining.String(),
-				allowed, limited, span(b.ResetAfter), b.Rule.String(),
+				allowed, limited, inLine(&b.Activity), span(b.ResetAfter), b.Rule.String(),
 			}
 		})
 }

@@ -20,12 +20,12 @@ type column struct {
 // columns are those for which a screen is wide enough. Names share what the
 // others leave.
 func topColumns(width int) []column {
-	recent := func(get func(*client.Recent) int64) func(*client.Bucket) string {
+	node := func(get func(*client.Node) int64) func(*client.Bucket) string {
 		return func(b *client.Bucket) string {
-			if b.Recent == nil {
+			if b.Node == nil {
 				return "-"
 			}
-			return number(get(b.Recent))
+			return number(get(b.Node))
 		}
 	}
 	rest := []column{
@@ -35,13 +35,16 @@ func topColumns(width int) []column {
 	}
 	if width >= 72 {
 		rest = append(rest,
-			column{"ALLOWED", 7, true, recent(func(r *client.Recent) int64 { return r.Allowed })},
-			column{"LIMITED", 7, true, recent(func(r *client.Recent) int64 { return r.Limited })})
+			column{"ALLOWED", 7, true, node(func(n *client.Node) int64 { return n.Allowed })},
+			column{"LIMITED", 7, true, node(func(n *client.Node) int64 { return n.Limited })})
 	}
 	if width >= 88 {
 		rest = append(rest, column{"FULL IN", 7, true, func(b *client.Bucket) string { return coarse(b.ResetAfter) }})
 	}
-	if width >= 110 {
+	if width >= 96 {
+		rest = append(rest, column{"WAITING", 7, true, node(func(n *client.Node) int64 { return int64(n.Waiting) })})
+	}
+	if width >= 118 {
 		rest = append(rest, column{"RULE", 20, false, func(b *client.Bucket) string { return b.Rule.String() }})
 	}
 	bar := min(max(width/5, 8), 30)

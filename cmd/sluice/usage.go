@@ -15,7 +15,7 @@ import (
 
 func usageCommand() *command {
 	return &command{
-		name: "usage", summary: "what was consumed, by hour and by day",
+		name: "usage", summary: "what was consumed, by hour, by day and in all",
 		sub: []*command{usageListCommand(), usageSummaryCommand(), usagePlotCommand()},
 		examples: []string{
 			"sluice usage summary --from 7d",
@@ -33,14 +33,14 @@ type usageFlags struct {
 func (u *usageFlags) define(f *flag.FlagSet) {
 	f.StringVar(&u.entity, "entity", "", "entity | of this entity")
 	f.StringVar(&u.resource, "resource", "", "resource | of this resource")
-	f.StringVar(&u.by, "by", "hour", "span | by hour or day, in UTC")
+	f.StringVar(&u.by, "by", "hour", "span | by hour or day, in UTC, or total: all there ever was")
 	f.Var(&u.from, "from", "time | since when: a time, or 7d ago (default 24h ago, 30d by day)")
 	f.Var(&u.to, "to", "time | until when (default now)")
 }
 
 func (u *usageFlags) query(c *call) (catalog.UsedQuery, error) {
-	if u.by != "hour" && u.by != "day" {
-		return catalog.UsedQuery{}, c.wrong("--by %q: want hour or day", u.by)
+	if u.by != "hour" && u.by != "day" && u.by != "total" {
+		return catalog.UsedQuery{}, c.wrong("--by %q: want hour, day or total", u.by)
 	}
 	return catalog.UsedQuery{
 		Entity: u.entity, Resource: u.resource, Span: catalog.Span(u.by), From: u.from.Time, To: u.to.Time,
@@ -75,8 +75,8 @@ func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask fun
 	if err != nil {
 		return err
 	}
-	return printUsage(c, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
-		return []string{moment(r.Start), r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count)}
+	return printUsage(c, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+		return []string{moment(r.Start), r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
 	})
 }
 
@@ -114,8 +114,8 @@ func usageSummaryCommand() *command {
 			if err != nil {
 				return err
 			}
-			return printUsage(c, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
-				return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count)}
+			return printUsage(c, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+				return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
 			})
 		},
 	}
@@ -128,7 +128,7 @@ func resourceUsageCommand() *command {
 	return &command{
 		name: "usage", args: "RESOURCE", summary: "add up what each entity consumed of a resource",
 		flags: func(f *flag.FlagSet) {
-			f.StringVar(&u.by, "by", "hour", "span | of rows by hour or day, which are kept for longer")
+			f.StringVar(&u.by, "by", "hour", "span | of rows by hour, by day, which are kept for longer, or total")
 			f.Var(&u.from, "from", "time | since when: a time, or 7d ago (default 24h ago, 30d by day)")
 			f.Var(&u.to, "to", "time | until when (default now)")
 			most.define(f)
@@ -162,6 +162,9 @@ func usagePlotCommand() *command {
 		run: func(ctx context.Context, c *call) error {
 			if err := u.needsOne(c); err != nil {
 				return err
+			}
+			if u.by == "total" {
+				return c.wrong("--by total: a plot is by hour or day")
 			}
 			if height < 1 || height > 100 || width < 0 || width > 1000 {
 				return c.wrong("want a --height of 1 to 100 and a --width of at most 1000")

@@ -103,7 +103,7 @@ func Registry(t *testing.T) *prometheus.Registry {
 	takes := metrics.NewTakes()
 	utilization, err := metrics.NewUtilization(catalog.Thresholds{}, log)
 	must(err)
-	register(takes, utilization)
+	register(takes, utilization, metrics.Waiting(sluice.New(ahead)))
 	for _, o := range []sluice.Observer{takes, utilization} {
 		l := sluice.New(ahead, sluice.WithObserver(o))
 		for range 2 {

@@ -42,8 +42,8 @@ end
 
 -- line puts the take's ticket where it has to wait, and out of where it has
 -- not. Those behind one that is taken out without passing may pass now.
-local function line(all, allowed)
-	local waits = not allowed
+local function line(all, allowed, never)
+	local waits = not allowed and not never
 	for _, pl in ipairs(all) do
 		waits = waits and (has(pl.flags, SHADOW) or pl.ask <= pl.spec.capacity)
 	end
@@ -93,7 +93,7 @@ local function take(all, o)
 		effect = effect or pl.charge ~= 0
 	end
 	if o.ticket and not o.peek then
-		line(all, allowed)
+		line(all, allowed, o.never)
 	end
 	for i, pl in ipairs(all) do
 		local retry = pl.fits and 0 or retryIn(pl.spec, pl.state, pl.view, pl.ask)
@@ -117,8 +117,9 @@ end
 --   kind, time, options, rank, keep    '<BdBdd'
 --   print, id of its flights, ticket   16 bytes each
 -- One with an id has the key of its receipt after those of its buckets. A PART
--- of a take over several slots that was given up is not taken any more.
-local LEASE, PEEK, UPTO, REFUSE, PART = 1, 2, 4, 8, 16
+-- of a take over several slots that was given up is not taken any more. Another
+-- slot may REFUSE a take, or say that it can NEVER pass.
+local LEASE, PEEK, UPTO, REFUSE, PART, NEVERPASS = 1, 2, 4, 8, 16, 32
 local REPEATED = 16
 
 local function fullTake()
@@ -145,6 +146,7 @@ local function fullTake()
 	local o = {
 		keep = life, flight = sub(header, 43, 58), ticket = ticket ~= NOID and ticket or nil, rank = rank,
 		peek = has(options, PEEK), upTo = has(options, UPTO), refuse = has(options, REFUSE),
+		never = has(options, NEVERPASS),
 	}
 	local reply, rest, effect, t = take(all, o)
 	if id and effect then

@@ -40,13 +40,18 @@ local function isBefore(a, b)
 	return false
 end
 
+-- sameNode reports whether two ids are of one node: their first half.
+local function sameNode(a, b)
+	return sub(a, 1, 8) == sub(b, 1, 8)
+end
+
 -- State.stand
 local function stand(s, v, mine)
 	v.ahead, v.tickets, v.aheadEnds, v.ticketsEnd = 0, 0, 0, 0
 	for _, t in ipairs(s.tickets or {}) do
 		if t.expires > v.now then
 			v.tickets, v.ticketsEnd = v.tickets + 1, max(v.ticketsEnd, t.expires)
-			if not mine or isBefore(t, mine) then
+			if not mine or not sameNode(t.id, mine.id) and isBefore(t, mine) then
 				v.ahead = min(v.ahead + t.cost, 1e15) -- sluice.MaxTokens
 				v.aheadEnds = v.aheadEnds == 0 and t.expires or min(v.aheadEnds, t.expires)
 			end
@@ -82,8 +87,13 @@ end
 
 -- Spec.Queue
 local function queue(s, v, mine, cost)
-	removeTicket(s, v, mine.id)
-	local tickets = s.tickets or {}
+	local tickets = {}
+	for _, t in ipairs(s.tickets or {}) do
+		if t.expires > v.now and not sameNode(t.id, mine.id) then
+			tickets[#tickets + 1] = t
+		end
+	end
+	s.tickets = #tickets > 0 and tickets or nil
 	if #tickets >= MAXTICKETS then
 		return
 	end

@@ -38,6 +38,10 @@ func (c *call) answer(request *pb.RateLimitRequest) *pb.RateLimitResponse {
 		case f.rule == nil:
 			continue
 		}
+		if f.result.Unknown && !f.over { // nobody knows what is left
+			st.CurrentLimit = f.rule.current
+			continue
+		}
 		reset := &resets[next]
 		next++
 		st.CurrentLimit, st.DurationUntilReset = f.rule.current, reset

@@ -1,0 +1,114 @@
+package catalog_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/memory"
+)
+
+// accounts is a store of buckets whose time the test moves, with nodes that
+// write down what they take.
+type accounts struct {
+	*bench
+	now   time.Time
+	store *memory.Store
+}
+
+func openAccounts(t *testing.T) *accounts {
+	a := &accounts{bench: open(t, catalog.Config{}), now: time.Date(2026, 3, 1, 10, 59, 59, 0, time.UTC)}
+	store, err := memory.Open(memory.Config{Clock: func() time.Time { return a.now }})
+	a.no(err)
+	t.Cleanup(func() { a.no(store.Close()) })
+	a.store = store
+	return a
+}
+
+// node is a limiter, and a function that writes down what it took.
+func (a *accounts) node() (l *sluice.Limiter, flush func()) {
+	r, err := catalog.NewRecorder(catalog.RecorderConfig{Store: a.bench.store, Every: time.Minute})
+	a.no(err)
+	a.t.Cleanup(func() { a.no(r.Close()) })
+	return sluice.New(a.store, sluice.WithObserver(r)), func() { a.no(r.Flush(a.ctx)) }
+}
+
+func (a *accounts) lease(l *sluice.Limiter, rule string, cost int64) *sluice.Lease {
+	a.t.Helper()
+	lease, d, err := l.Acquire(a.ctx, sluice.Take{Keep: time.Hour, Demands: []sluice.Demand{{
+		Key:   sluice.Key{Namespace: catalog.DefaultNamespace, Entity: "alice", Resource: "chat", Limit: "tpm"},
+		Limit: sluice.MustParse(rule), Cost: sluice.Tokens(cost) * sluice.Token,
+	}}})
+	a.no(err)
+	if lease == nil {
+		a.t.Fatalf("refused: %+v", d)
+	}
+	return lease
+}
+
+// wants compares all that is written down about alice.
+func (a *accounts) wants(span catalog.Span, want ...string) {
+	a.t.Helper()
+	page, err := a.c.Usage(a.ctx, catalog.DefaultNamespace, catalog.UsedQuery{Entity: "alice", Span: span, From: a.now.AddDate(0, 0, -2), To: a.now.AddDate(0, 0, 2)})
+	a.no(err)
+	var got []string
+	for _, u := range page.Used {
+		got = append(got, fmt.Sprintf("%s in %d at %d", u.Amount, u.Count, u.Start.Hour()))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		a.t.Errorf("by %s: %q, want %q", span, got, want)
+	}
+}
+
+// TestUsageDoesNotDependOnRefill: what a lease gave back is no longer consumed,
+// even if the bucket was full again before.
+func TestUsageDoesNotDependOnRefill(t *testing.T) {
+	a := openAccounts(t)
+	l, flush := a.node()
+	lease := a.lease(l, "100/s", 80)
+	a.now = a.now.Add(1200 * time.Millisecond)
+	a.no(lease.Release(a.ctx))
+	flush()
+	a.wants(catalog.Hourly, "0 in 1 at 10") // the hour of the take
+	a.wants(catalog.Total, "0 in 1 at 0")
+}
+
+// TestEstimatesAreSettledInTheHourOfTheTake: twenty calls are estimated at 4000
+// tokens each and turn out to cost 700, on another node and in the next hour.
+func TestEstimatesAreSettledInTheHourOfTheTake(t *testing.T) {
+	a := openAccounts(t)
+	l, flush := a.node()
+	other, flushOther := a.node()
+	for range 20 {
+		lease := a.lease(l, "4000/s", 4000)
+		a.now = a.now.Add(1500 * time.Millisecond)
+		_, err := other.Lease(lease.ID).Commit(a.ctx, sluice.LimitCost{Limit: "tpm", Cost: 700 * sluice.Token})
+		a.no(err)
+	}
+	flushOther()
+	a.wants(catalog.Hourly, "0 in 0 at 10", "0 in 0 at 11") // never less than nothing
+	flush()
+	a.wants(catalog.Hourly, "700 in 1 at 10", "13300 in 19 at 11")
+	a.wants(catalog.Daily, "14000 in 20 at 0")
+	a.wants(catalog.Total, "14000 in 20 at 0")
+}
+
+// TestFiguresThatAreNotKnown are left out of a panel, and raise no alarm.
+func TestFiguresThatAreNotKnown(t *testing.T) {
+	for want, f := range map[string]catalog.Figure{
+		`{"entity":"alice","limit":"rpm","numbers":"10/minute","level":"system","capacity":10,"remaining":0,"utilization":100,"resetAfter":5,"alarm":"critical","upgrade":true}`: {
+			Entity: "alice", Limit: "rpm", Numbers: sluice.MustParse("10/minute"), Level: "system", Capacity: 10 * sluice.Token,
+			Utilization: 100, ResetAfter: 5, Alarm: catalog.AlarmCritical, Upgrade: true,
+		},
+		`{"entity":"alice","limit":"rpm","numbers":"10/minute","level":"system","capacity":10,"upgrade":false,"unknown":true}`: {
+			Entity: "alice", Limit: "rpm", Numbers: sluice.MustParse("10/minute"), Level: "system", Capacity: 10 * sluice.Token, Unknown: true,
+		},
+	} {
+		got, err := f.MarshalJSON()
+		if err != nil || string(got) != want {
+			t.Errorf("%+v is %s, %v, want %s", f, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Waiting shows who waits in line for limiters of this process now. How long
+// callers have waited is in [Takes].
+func Waiting(limiters ...*sluice.Limiter) prometheus.Collector {
+	return collect([]figure{
+		{name: "sluice_waiting_callers", help: "Callers of this process that wait in line now."},
+		{name: "sluice_waiting_longest_seconds", help: "How long the caller has waited that has waited longest of those that wait now."},
+	}, func(add func(int, float64, ...string)) {
+		var all sluice.Queue
+		for _, l := range limiters {
+			q := l.WaitingAll()
+			all.Length += q.Length
+			all.Longest = max(all.Longest, q.Longest)
+		}
+		add(0, float64(all.Length))
+		add(1, all.Longest.Seconds())
+	})
+}

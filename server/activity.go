@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// activity is what is asked of a bucket: by all nodes ever, as it is stored, and
+// by this node lately.
+type activity struct {
+	WaitingNodes *int   `json:"waitingNodes,omitempty"` // how many have callers waiting in line; absent if that is not known
+	Total        *total `json:"total,omitempty"`        // absent if it was never taken, or that is not known
+	Node         *node  `json:"node,omitempty"`         // as this node has seen it
+}
+
+// total is what all nodes have ever taken. They write it down every second.
+type total struct {
+	Amount sluice.Tokens `json:"amount"` // less what was given back
+	Takes  int64         `json:"takes"`
+	Last   time.Time     `json:"last,omitzero"`
+}
+
+// node is what this node was asked in the last minute, and who waits here now.
+type node struct {
+	Allowed       int64 `json:"allowed"`
+	Limited       int64 `json:"limited"`
+	Failed        int64 `json:"failed"`
+	Waiting       int   `json:"waiting"`
+	LongestWaitMs int64 `json:"longestWaitMs,omitempty"`
+}
+
+// activities finds what is asked of buckets, in their order. Figures must not
+// fail because the totals cannot be read.
+func (s *server) activities(ctx context.Context, namespace string, keys []sluice.Key) []activity {
+	var totals map[catalog.Series]catalog.Used
+	if s.catalog != nil {
+		series := make([]catalog.Series, len(keys))
+		for i := range keys {
+			series[i] = seriesOf(&keys[i])
+		}
+		var err error
+		if totals, err = s.catalog.Totals(ctx, namespace, series); err != nil && ctx.Err() == nil {
+			s.log.Warn("server: totals are left out", "error", err)
+		}
+	}
+	all := make([]activity, len(keys))
+	for i := range keys {
+		if u, ok := totals[seriesOf(&keys[i])]; ok {
+			all[i].Total = &total{u.Amount, u.Count, u.Last}
+		}
+		if s.activity != nil {
+			seen, queue := s.activity.Of(keys[i]), s.limiter.Waiting(keys[i])
+			all[i].Node = &node{seen.Allowed, seen.Limited, seen.Failed, queue.Length, queue.Longest.Milliseconds()}
+		}
+	}
+	return all
+}
+
+func seriesOf(k *sluice.Key) catalog.Series {
+	return catalog.Series{Entity: k.Entity, Resource: k.Resource, Limit: k.Limit}
+}
+
+// waitingNodes finds, for each bucket, how many nodes have callers that wait for
+// it, in their order; nil where that is not known. resource is "" for all.
+func (s *server) waitingNodes(ctx context.Context, resource string, keys []sluice.Key) []*int {
+	pages := map[string]*sluice.Page{} // by entity; nil if there is none
+	counts := make([]*int, len(keys))
+	for i := range keys {
+		k := &keys[i]
+		page, looked := pages[k.Entity]
+		if !looked && k.Entity != "" { // which would mean everybody
+			if p, err := s.limiter.List(ctx, sluice.Query{Namespace: k.Namespace, Entity: k.Entity, Resource: resource, Max: 1000}); err == nil {
+				page = &p
+			}
+			pages[k.Entity] = page
+		}
+		if page == nil {
+			continue
+		}
+		if at := slices.IndexFunc(page.Buckets, func(b sluice.Bucket) bool { return b.Key == *k }); at >= 0 {
+			counts[i] = &page.Buckets[at].Tickets
+		} else if page.Next == "" {
+			counts[i] = new(int) // it is full, and nobody waits
+		}
+	}
+	return counts
+}
