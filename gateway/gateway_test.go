@@ -370,7 +370,7 @@ func TestAnUpstreamThatDoesNotAnswer(t *testing.T) {
 
 func TestAClientThatStalls(t *testing.T) {
 	cut := make(chan struct{})
-	_, address := running(t, gateway.Config{StallTimeout: 50 * time.Millisecond, Upstream: upstream(t, func(w http.ResponseWriter, r *http.Request) {
+	_, address := running(t, gateway.Config{StallTimeout: time.Second, Upstream: upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
 		}
