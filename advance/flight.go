@@ -104,7 +104,7 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 // merge gives a hold up that is not enough for least, to be returned with the
 // request for more: what is in our own hand must not be what is missing.
 func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
-	if n := l.available(now, epoch); n == 0 || n >= least || l.settle.id.Seq != 0 {
+	if n := l.available(now, epoch); n == 0 || n >= least || l.settle.id.Seq != 0 || l.pending > 0 {
 		return
 	}
 	l.settle, l.holds[0], l.holds[1] = l.holds[0], l.holds[1], hold{}
