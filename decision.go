@@ -89,10 +89,6 @@ type Decision struct {
 	// shadow: less than the cost only for a take up to an amount.
 	Granted Tokens
 
-	// Delay is how long the caller must wait before acting; only takes with
-	// Within get one.
-	Delay time.Duration
-
 	// RetryAfter is when the whole take could pass: 0 if allowed, [Never],
 	// or the longest wait of the limits that refused.
 	RetryAfter time.Duration
@@ -153,7 +149,7 @@ func (d *Decision) Conclude() {
 			d.Granted = r.Consumed
 		} else {
 			r.latest(&d.Demands[0].Limit)
-			d.RetryAfter, d.Delay = r.RetryAfter, 0
+			d.RetryAfter = r.RetryAfter
 		}
 		return
 	}
@@ -170,7 +166,6 @@ func (d *Decision) Conclude() {
 		}
 		return
 	}
-	d.Delay = 0
 	first := true
 	for i := range d.Results {
 		r := &d.Results[i]

@@ -69,11 +69,17 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-func TestConcludeForgetsTheDelayOfARefusal(t *testing.T) {
-	d := sluice.Decision{Delay: time.Second, Demands: []sluice.Demand{demand("a", "1/s", 1)}, Results: make([]sluice.Result, 1)}
-	d.Conclude()
-	if d.Delay != 0 {
-		t.Error("a refusal with a delay")
+// TestConcludeTellsGuessesApart: nobody knows when a place in flight is freed,
+// so when to come back is a guess, apart from when it is free at the latest.
+func TestConcludeTellsGuessesApart(t *testing.T) {
+	for limit, want := range map[string]time.Duration{"1/s": time.Minute, "1 concurrent": sluice.ConcurrencyRetry} {
+		d := sluice.Decision{Demands: []sluice.Demand{demand("a", limit, 1)}, Results: []sluice.Result{{RetryAfter: time.Minute}}}
+		for range 2 { // it may be concluded again
+			d.Conclude()
+			if r := d.Results[0]; d.RetryAfter != want || r.RetryAfter != want || r.LatestAfter != time.Minute {
+				t.Errorf("%s: %+v", limit, d)
+			}
+		}
 	}
 }
 

@@ -111,12 +111,6 @@ type Take struct {
 	// All demands then need the same cost.
 	UpTo bool
 
-	// Within also allows what could pass after a delay of at most this: it
-	// is consumed now, and the caller must not act before Decision.Delay is
-	// over. Only token buckets can be taken ahead; another limit has to fit
-	// now. [Limiter.Wait] sets it.
-	Within time.Duration
-
 	// Priority orders waiting callers; see [Limiter.Wait].
 	Priority Priority
 
@@ -146,7 +140,7 @@ func (t *Take) normalize() error {
 	if len(t.Demands) == 0 || len(t.Demands) > MaxDemands {
 		return fieldError("take.demands", len(t.Demands), fmt.Sprintf("must be 1 to %d", MaxDemands))
 	}
-	simple := t.ID == "" && !t.Lease && !t.UpTo && t.Keep|t.Within == 0
+	simple := t.ID == "" && !t.Lease && !t.UpTo && t.Keep == 0
 	for i := range t.Demands {
 		d := &t.Demands[i]
 		if d.Cost < 0 || d.Cost > MaxTokens || d.Key.long() {
@@ -199,9 +193,6 @@ func (t *Take) normalizeOptions() error {
 	}
 	if t.Keep != 0 {
 		t.Keep = max(t.Keep.Truncate(time.Microsecond), time.Microsecond)
-	}
-	if t.Within < 0 {
-		return fieldError("take.within", t.Within, "must not be negative")
 	}
 	if t.Lease && t.Peek {
 		return fieldError("take.peek", true, "a peek has no lease")

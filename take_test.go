@@ -61,8 +61,6 @@ func TestTakesThatAreRefusedAsWrong(t *testing.T) {
 			"take.keep: 192h0m0s: must be between 0 and 168h0m0s"},
 		{"negative life", sluice.Take{Demands: []sluice.Demand{good}, Keep: -1},
 			"take.keep: -1ns: must be between 0 and 168h0m0s"},
-		{"negative delay", sluice.Take{Demands: []sluice.Demand{good}, Within: -1},
-			"take.within: -1ns: must not be negative"},
 		{"up to unequal costs", sluice.Take{Demands: []sluice.Demand{good, demand("tpm", "9/s", 2)}, UpTo: true},
 			"take.demands[1].cost: 2: a take up to an amount needs the same cost in every demand"},
 		{"place in flight without a lease", sluice.Take{Demands: []sluice.Demand{demand("parallel", "5 concurrent", 1)}},

@@ -135,6 +135,9 @@ func (le *lease) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 		for i := range le.demands {
 			if dm := &le.demands[i]; dm.Key.Limit == c.Limit {
 				found = true
+				if dm.Shadow {
+					continue // it took nothing, so there is nothing to change
+				}
 				if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != le.charges[i] {
 					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "a place in flight cannot be adjusted, only freed"}
 				}

@@ -16,8 +16,7 @@ func TestACallForgetsTheLastRequest(t *testing.T) {
 		fill(t, reflect.ValueOf(v).Elem())
 	}
 	// What the gate never asks for cannot be left over.
-	c.take.Peek, c.take.UpTo, c.take.Within, c.take.Priority, c.take.Ticket = false, false, 0, 0, sluice.Ticket{}
-	c.Decision.Delay = 0
+	c.take.Peek, c.take.UpTo, c.take.Priority, c.take.Ticket = false, false, 0, sluice.Ticket{}
 	c.reset()
 	if want := (sluice.Decision{Results: []sluice.Result{}}); !reflect.DeepEqual(c.Decision, want) {
 		t.Errorf("decision: %+v", c.Decision)

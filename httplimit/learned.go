@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -65,14 +64,13 @@ func (l *learned) wait(ctx context.Context) (float64, error) {
 	if isFresh {
 		return known, nil
 	}
+	if err := l.tooLong(ctx); err != nil {
+		return known, err
+	}
 	d, err := l.config.Limiter.Wait(ctx, sluice.Take{Demands: []sluice.Demand{l.pause, l.pace}, Priority: priority(ctx)})
 	if err != nil {
-		var refusal *sluice.RefusedError
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return known, err
-		case errors.As(err, &refusal):
-			return known, fmt.Errorf("%w: %w", errPaused, err)
 		}
 		l.config.Log.WarnContext(ctx, "cannot look up what the upstream wants", "upstream", l.config.Upstream, "error", err)
 		return known, nil
@@ -82,6 +80,20 @@ func (l *learned) wait(ctx context.Context) (float64, error) {
 	l.looked, l.known = time.Now(), pace
 	l.mu.Unlock()
 	return pace, nil
+}
+
+// tooLong is an error if the upstream has asked for a pause that lasts past
+// ctx's deadline: nobody makes room in it, so waiting is of no use.
+func (l *learned) tooLong(ctx context.Context) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	d, err := l.config.Limiter.Peek(ctx, l.pause)
+	if err != nil || d.Allowed || time.Now().Add(d.RetryAfter).Before(deadline) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errPaused, d.Err())
 }
 
 func paceOf(remaining sluice.Tokens) float64 {

@@ -51,7 +51,8 @@ type TransportConfig struct {
 // Transport is an [http.RoundTripper] that takes before it sends. It waits
 // in turn, by the priority that [WithPriority] gave the request's context,
 // until the context ends: then it fails with the context's error and a
-// [*sluice.RefusedError] that says what it waited for.
+// [*sluice.RefusedError] that says what it waited for. Only where the upstream
+// has asked for a pause past the context's deadline does it fail at once.
 //
 // It adapts to the upstream. A 429, or a 503 with Retry-After, pauses all
 // processes for as long as it says; each 429 also halves their pace, which

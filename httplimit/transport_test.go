@@ -156,7 +156,7 @@ func TestPriorityAndDeadlineComeFromTheContext(t *testing.T) {
 			t.Error("it waited past its deadline")
 		}
 		wg.Wait()
-		if got := strings.Join(order, " "); got != "first second interactive normal batch" {
+		if got := strings.Join(order, " "); got != "first interactive second normal batch" {
 			t.Errorf("order: %s", got)
 		}
 	})

@@ -20,14 +20,14 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 		return err
 	}
 	var (
-		rules                                    []int32
-		nodes, seqs, leasts, mosts, ttls         []int64
-		previousNodes, previousSeqs, spents      []int64
-		now, latest                              int64
-		isLost                                   bool
-		granted, remaining, frees                []int64
-		ends, times, retries                     []int64
-		recalled, helds                          []bool
+		rules                               []int32
+		nodes, seqs, leasts, mosts, ttls    []int64
+		previousNodes, previousSeqs, spents []int64
+		now, latest                         int64
+		isLost                              bool
+		granted, remaining, frees           []int64
+		ends, times, retries                []int64
+		recalled, helds                     []bool
 	)
 	for i := range requests {
 		q := &requests[i]

@@ -157,14 +157,14 @@ func neverPasses(t *sluice.Take) bool {
 func (s *Store) conclude(ctx context.Context, a *attempt) (first bool, err error) {
 	to := *a.dir
 	to.Status = taken
-	done, err := s.swapDirectory(ctx, a.id, a.dir.encode(), &to, sameLife)
+	done, err := s.swapDirectory(ctx, a.id, a.dir.text, &to, sameLife)
 	if err != nil {
 		return false, afterSome(err)
 	}
 	if done {
 		return true, nil
 	}
-	now, _, err := s.readDirectory(ctx, a.id)
+	now, err := s.readDirectory(ctx, a.id)
 	switch {
 	case err != nil:
 		return false, afterSome(err)
@@ -184,7 +184,7 @@ func (s *Store) giveUp(ctx context.Context, a *attempt) error {
 	}
 	to := *a.dir
 	to.GivenUp = true
-	done, err := s.swapDirectory(ctx, a.id, a.dir.encode(), &to, sameLife)
+	done, err := s.swapDirectory(ctx, a.id, a.dir.text, &to, sameLife)
 	if err != nil {
 		return afterSome(err)
 	}
@@ -203,7 +203,7 @@ func (s *Store) forget(ctx context.Context, a *attempt) {
 	}
 	to := *a.dir
 	to.Status = undone
-	s.swapDirectory(ctx, a.id, a.dir.encode(), &to, time.Millisecond) //nolint:errcheck // see above
+	s.swapDirectory(ctx, a.id, a.dir.text, &to, time.Millisecond) //nolint:errcheck // see above
 }
 
 // abandon gives up an attempt that has got an error from the record numbered n.

@@ -62,7 +62,7 @@ func (s *Store) takeUpTo(ctx context.Context, t *sluice.Take, groups [][]int, d 
 	}
 	exact := exactly(t, amount)
 	if t.ID != "" {
-		old, _, err := s.readDirectory(ctx, t.ID)
+		old, err := s.readDirectory(ctx, t.ID)
 		if err != nil {
 			return err
 		}

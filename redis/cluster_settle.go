@@ -12,7 +12,7 @@ import (
 // settleInCluster settles a lease part by part. Each part is settled once
 // however often it is asked for, so after an error the same may be asked again.
 func (s *Store) settleInCluster(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
-	dir, text, err := s.readDirectory(ctx, st.ID)
+	dir, err := s.readDirectory(ctx, st.ID)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Store) settleInCluster(ctx context.Context, st *sluice.Settlement, d *s
 		settled, since := timesSettled(reply)
 		at, taken = max(at, settled), max(taken, since)
 	}
-	if err := s.noteSettled(ctx, st, dir, text, began); err != nil {
+	if err := s.noteSettled(ctx, st, dir, began); err != nil {
 		return err
 	}
 	conclude(d, st.ID, at, taken, demands, results)
@@ -70,7 +70,7 @@ func (s *Store) settleInCluster(ctx context.Context, st *sluice.Settlement, d *s
 
 // noteSettled has the directory live as long as its parts, and say that a
 // released one is free.
-func (s *Store) noteSettled(ctx context.Context, st *sluice.Settlement, dir *directory, text string, began time.Time) error {
+func (s *Store) noteSettled(ctx context.Context, st *sluice.Settlement, dir *directory, began time.Time) error {
 	to := *dir
 	var life time.Duration
 	switch {
@@ -84,7 +84,7 @@ func (s *Store) noteSettled(ctx context.Context, st *sluice.Settlement, dir *dir
 	default:
 		return nil
 	}
-	if _, err := s.swapDirectory(ctx, st.ID, text, &to, life); err != nil {
+	if _, err := s.swapDirectory(ctx, st.ID, dir.text, &to, life); err != nil {
 		return afterSome(err)
 	}
 	return nil

@@ -29,6 +29,8 @@ type directory struct {
 	// do not say so gave parts back without writing it down before.
 	Resumable bool `json:",omitempty"`
 	GivenUp   bool `json:",omitempty"` // by whoever took part by part; not all may be given back yet
+
+	text string // as it is stored, to swap it by
 }
 
 const (
@@ -100,25 +102,28 @@ return 1`
 // sameLife leaves how long a directory lives as it is.
 const sameLife time.Duration = 0
 
-// swapDirectory reports whether it did.
+// swapDirectory puts a directory in the place of another, as that is stored, and
+// reports whether it did.
 func (s *Store) swapDirectory(ctx context.Context, id, from string, to *directory, life time.Duration) (bool, error) {
 	key := receiptKey(id)
+	to.text = to.encode()
 	var done bool
 	err := s.trying(ctx, func(ctx context.Context) error {
 		ms := "0"
 		if life != sameLife {
 			ms = fmt.Sprint(max(life.Milliseconds(), 1))
 		}
-		n, err := s.client.Do(ctx, s.client.B().Eval().Script(swap).Numkeys(1).Key(key).Arg(from, to.encode(), ms).Build()).AsInt64()
+		n, err := s.client.Do(ctx, s.client.B().Eval().Script(swap).Numkeys(1).Key(key).Arg(from, to.text, ms).Build()).AsInt64()
 		done = n == 1
 		return err
 	})
 	return done, err
 }
 
-// readDirectory answers nil if there is none, and the text to swap it by.
-func (s *Store) readDirectory(ctx context.Context, id string) (dir *directory, text string, err error) {
-	err = s.trying(ctx, func(ctx context.Context) error {
+// readDirectory returns nil if there is none.
+func (s *Store) readDirectory(ctx context.Context, id string) (*directory, error) {
+	var text string
+	err := s.trying(ctx, func(ctx context.Context) error {
 		var err error
 		text, err = s.client.Do(ctx, s.client.B().Get().Key(receiptKey(id)).Build()).ToString()
 		if rueidis.IsRedisNil(err) {
@@ -127,13 +132,13 @@ func (s *Store) readDirectory(ctx context.Context, id string) (dir *directory, t
 		return err
 	})
 	if err != nil || text == "" {
-		return nil, "", err
+		return nil, err
 	}
-	dir = &directory{}
+	dir := &directory{text: text}
 	if err := json.Unmarshal([]byte(text), dir); err != nil || dir.Version != version || len(dir.Parts) == 0 {
-		return nil, "", fmt.Errorf("redis: lease %q: %w: %d", clip(id), ErrVersion, dir.Version)
+		return nil, fmt.Errorf("redis: lease %q: %w: %d", clip(id), ErrVersion, dir.Version)
 	}
-	return dir, text, nil
+	return dir, nil
 }
 
 // usedBy reports whether dir stands for something that was taken and not
@@ -170,11 +175,13 @@ func (s *Store) begin(ctx context.Context, id string, dir *directory, life time.
 		life = time.Hour // it does not expire by the time of tests
 	}
 	for range maxBegins {
-		old, text, err := s.readDirectory(ctx, id)
+		old, err := s.readDirectory(ctx, id)
 		if err != nil {
 			return nil, err
 		}
+		text := ""
 		if old != nil {
+			text = old.text
 			used, err := s.inTheWay(ctx, old, dir)
 			if err != nil || used {
 				return old, err

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -126,6 +128,56 @@ func TestClusterGivesUpAnywhere(t *testing.T) {
 		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
 		if used != ids {
 			t.Errorf("%s: %d charges for %d ids", d.Key, used, ids)
+		}
+	}
+}
+
+// TestClusterOneIDLittleRoom has several callers of each id take at once from two
+// slots, of which one has room for some of the ids only, and give up at any
+// moment. In the end each bucket has been charged once for each id that passed.
+func TestClusterOneIDLittleRoom(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	l := sluice.New(open(t, redis.Config{Address: cluster.URL()}))
+	here, there := apart(t, cluster, "little")
+	demands := []sluice.Demand{demand(here, "1000/30d"), demand(there, "30/30d")}
+	const ids = 60
+	take := func(i int) sluice.Take {
+		order := slices.Clone(demands)
+		if i%2 == 1 {
+			slices.Reverse(order)
+		}
+		return sluice.Take{Demands: order, ID: fmt.Sprint("little ", i), Lease: i%3 == 0}
+	}
+	var wg sync.WaitGroup
+	for i := range ids {
+		for caller := range 4 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(caller*i)*50*time.Microsecond)
+				defer cancel()
+				var d sluice.Decision
+				one := take(i)
+				l.Decide(ctx, &one, &d) //nolint:errcheck // whatever comes of it
+			})
+		}
+	}
+	wg.Wait()
+	passed := sluice.Tokens(0)
+	for i := range ids {
+		var d sluice.Decision
+		one := take(i)
+		redistest.Eventually(t, patience, "the take is answered", func() bool { return l.Decide(context.Background(), &one, &d) == nil })
+		if d.Allowed {
+			passed++
+		}
+	}
+	t.Logf("%d of %d ids passed", passed, ids)
+	if passed != 30 {
+		t.Errorf("%d ids passed where 30 may", passed)
+	}
+	for _, d := range demands {
+		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
+		if used != passed {
+			t.Errorf("%s: %d charges for %d ids", d.Key, used, passed)
 		}
 	}
 }

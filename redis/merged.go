@@ -40,9 +40,15 @@ func (m *merged) repeat(repeated bool) {
 	}
 }
 
-// fill makes d what the parts amount to. It is a repetition if all were.
+// fill makes d what the parts amount to. It is a repetition if all were; what
+// nodes hold is not known of one.
 func (m *merged) fill(d *sluice.Decision) {
 	m.decision.Repeated = m.repeated == m.parts
+	for i := range m.decision.Results {
+		if r := &m.decision.Results[i]; m.decision.Repeated {
+			r.Free = r.Remaining
+		}
+	}
 	m.decision.Results = append(d.Results[:0], m.decision.Results...)
 	*d = m.decision
 	d.Conclude()

@@ -103,11 +103,13 @@ func checkReuse(tb testing.TB, open Open) error {
 	s := onStage(tb, open)
 	junk := func(n int) sluice.Decision {
 		d := sluice.Decision{
-			Allowed: true, Granted: 7, Delay: 7, RetryAfter: 7, Decider: 7, Source: sluice.Unknown,
-			Repeated: true, ID: "junk", Time: time.Unix(7, 0), Demands: make([]sluice.Demand, n),
+			Allowed: true, Granted: 7, RetryAfter: 7, Decider: 7, Source: sluice.Unknown,
+			Repeated: true, ID: "junk", Time: time.Unix(7, 0), Taken: time.Unix(7, 0), Demands: make([]sluice.Demand, n),
 		}
 		for range n {
-			d.Results = append(d.Results, sluice.Result{Fits: true, Consumed: 7, Remaining: 7, RetryAfter: 7, ResetAfter: 7, Held: true})
+			d.Results = append(d.Results, sluice.Result{
+				Fits: true, Consumed: 7, Returned: 7, Remaining: 7, Free: 7, RetryAfter: 7, LatestAfter: 7, ResetAfter: 7, Held: true, Unknown: true,
+			})
 		}
 		return d
 	}

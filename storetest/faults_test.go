@@ -389,12 +389,9 @@ type leaves struct{ *Model }
 func leavesFields(m *Model) sluice.Store { return leaves{m} }
 
 func (s leaves) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	repeated, delay := d.Repeated, d.Delay
+	repeated, taken := d.Repeated, d.Taken
 	err := s.Model.Take(ctx, t, d)
-	d.Repeated = d.Repeated || repeated
-	if d.Delay == 0 && d.Allowed {
-		d.Delay = delay
-	}
+	d.Repeated, d.Taken = d.Repeated || repeated, taken
 	return err
 }
 
@@ -412,7 +409,7 @@ type looks struct{ *Model }
 func looksThenTakes(m *Model) sluice.Store { return looks{m} }
 
 func (s looks) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	if t.Peek || t.ID != "" || t.UpTo || t.Within != 0 || slices.ContainsFunc(t.Demands, func(d sluice.Demand) bool { return d.Shadow || d.CountRefused }) {
+	if t.Peek || t.ID != "" || t.UpTo || t.Ticket.ID.Node != 0 || slices.ContainsFunc(t.Demands, func(d sluice.Demand) bool { return d.Shadow || d.CountRefused }) {
 		return s.Model.Take(ctx, t, d)
 	}
 	peek := *t

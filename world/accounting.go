@@ -17,9 +17,14 @@ import (
 // refunded; a settlement is the new cost less the one before.
 //
 // Tolerance: none without a crash or an unknown outcome. What a node that was
-// killed had counted and not yet written may be missing. If it is not known
+// killed, or could not write when it was closed, had counted and not yet
+// written may be missing, and what one that was closed did for callers that
+// were still there. If it is not known
 // whether a settlement happened, the one after it changes by as much less or
-// more. Of an entity that was erased nothing is expected.
+// more. A lease that was given because nobody knew whether the store had counted
+// it may exist twice, so either of the two is settled; and one whose taker was
+// told only when it asked again was booked by nobody. What a lease costs after
+// the store forgot acknowledged writes is not known. Of an entity that was erased nothing is expected.
 func (w *World) accounting() (failures []Failure) {
 	expected := map[series]*account{}
 	leases := map[string]*lease{}
@@ -58,9 +63,11 @@ type account struct {
 
 // lease is what a caller knows of its own.
 type lease struct {
-	key    sluice.Key
+	at     time.Duration
 	taken  time.Time
-	cost   []sluice.Tokens
+	stored []time.Time // if the store may have it too: when it may have been taken there
+	took   []sluice.Tokens
+	cost   []sluice.Tokens // now
 	unsure []sluice.Tokens // by how much it may be another
 	keys   []sluice.Key
 	ended  bool
@@ -74,7 +81,7 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 	d := &t.Decision
 	switch {
 	case t.Take != nil:
-		if t.Err != nil || !d.Allowed || d.Repeated || t.Take.Peek {
+		if t.Err != nil || !d.Allowed || d.Repeated && !t.Take.Lease || t.Take.Peek {
 			return
 		}
 		le := &lease{taken: d.Time}
@@ -84,14 +91,18 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 			if t.Take.UpTo {
 				cost = min(cost, d.Granted)
 			}
-			if dm.Shadow && (!d.Results[i].Fits || t.degraded()) {
-				cost = 0 // it counts what fits, and nothing without the store
+			if dm.Shadow { // it counts what fits, and nothing without the store
+				cost = d.Results[i].Consumed
 			}
-			le.cost, le.keys = append(le.cost, cost), append(le.keys, dm.Key)
-			le.unsure = append(le.unsure, 0)
-			if dm.Limit.Algorithm != sluice.Concurrency {
+			le.took, le.cost, le.unsure = append(le.took, cost), append(le.cost, cost), append(le.unsure, 0)
+			le.keys = append(le.keys, dm.Key)
+			if dm.Limit.Algorithm != sluice.Concurrency && !d.Repeated {
 				w.bookOne(all, t, dm.Key, d.Time, cost, true)
 			}
+		}
+		le.at = t.Return.At
+		if d.Source == sluice.Unknown || d.Repeated {
+			le.stored = []time.Time{time.UnixMicro(t.Call.Store), time.UnixMicro(t.Return.Store)}
 		}
 		if t.Take.Lease {
 			leases[t.Take.ID] = le
@@ -109,8 +120,8 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 
 func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 	for i, key := range le.keys {
-		if w.bucket(key).Limit.Algorithm == sluice.Concurrency || le.cost[i] == 0 && !le.ended && t.Settled.Costs == nil {
-			continue
+		if w.bucket(key).Limit.Algorithm == sluice.Concurrency || le.took[i] == 0 {
+			continue // a shadow that did not fit is left alone
 		}
 		cost := le.cost[i]
 		for _, c := range t.Settled.Costs {
@@ -122,6 +133,19 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 			cost = 0
 		}
 		change := cost - le.cost[i]
+		for _, at := range append(le.stored, le.taken) {
+			if le.stored != nil {
+				a := accountOf(all, seriesOf(key, at))
+				a.less += max(cost, le.cost[i])
+				a.more += max(cost, le.cost[i])
+			}
+		}
+		for _, forgot := range w.store.forgot {
+			if a := accountOf(all, seriesOf(key, le.taken)); forgot.At > le.at && forgot.At < t.Return.At {
+				a.less += max(cost, le.took[i])
+				a.more += max(cost, le.took[i])
+			}
+		}
 		if t.Err != nil {
 			// It happened, or it did not. Either way nobody booked it.
 			le.unsure[i] += max(change, -change)
@@ -149,21 +173,28 @@ func seriesOf(k sluice.Key, at time.Time) series {
 }
 
 func (w *World) bookOne(all map[series]*account, t *Told, k sluice.Key, at time.Time, amount sluice.Tokens, take bool) {
-	s := seriesOf(k, at)
+	a := accountOf(all, seriesOf(k, at))
+	a.sum += amount
+	if w.history.keep {
+		w.history.add(t.Return.At, "check", fmt.Sprintf("expects %s of %s for caller %d", amount, k, t.Caller>>16-1))
+	}
+	a.last = t.Return.At
+	if take && amount != 0 {
+		a.takes++
+	}
+	if closed := t.Node.closed; (t.Node.port.dead() || t.Node.unwritten) && t.Return.At > w.ledger.written[t.Node] || closed != 0 && t.Return.At >= closed {
+		a.less += max(amount, 0)
+		a.more += max(-amount, 0)
+	}
+}
+
+func accountOf(all map[series]*account, s series) *account {
 	a := all[s]
 	if a == nil {
 		a = &account{}
 		all[s] = a
 	}
-	a.sum += amount
-	a.last = t.Return.At
-	if take && amount != 0 {
-		a.takes++
-	}
-	if t.Node.port.dead() && t.Return.At > w.ledger.written[t.Node] {
-		a.less += max(amount, 0)
-		a.more += max(-amount, 0)
-	}
+	return a
 }
 
 // bucket is the one of a key.

@@ -182,7 +182,7 @@ func (w *World) attempt(op *Op, i int) {
 	case OpRefund:
 		s := &op.Steps[0]
 		time.Sleep(s.After)
-		changes := take.Demands[:1:1]
+		changes := slices.Clone(take.Demands[:1])
 		share := sluice.Tokens(1 + s.After%4)
 		changes[0].Cost = -max(t.Decision.Results[0].Consumed*share/4, 0)
 		if changes[0].Cost != 0 {

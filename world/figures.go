@@ -56,7 +56,7 @@ func (w *World) figures() (failures []Failure) {
 				fail(t, i, "%s of %s can be given", r.Free, r.Remaining)
 			case r.Remaining < capacity && r.ResetAfter <= 0:
 				fail(t, i, "%s of %s remain, and it is full again in %s", r.Remaining, capacity, r.ResetAfter)
-			case dm.Limit.Algorithm == sluice.FixedWindow && dm.Limit.Period > 0 && !w.steps() && r.ResetAfter > dm.Limit.Period:
+			case dm.Limit.Algorithm == sluice.FixedWindow && dm.Limit.Period > 0 && !w.has(Forward) && !w.has(Back) && r.ResetAfter > dm.Limit.Period:
 				fail(t, i, "the window of %s ends in %s", dm.Limit.Period, r.ResetAfter)
 			}
 		}
@@ -115,16 +115,6 @@ func (w *World) indebted(k sluice.Key) bool {
 			if s.Cost > 0 { // it may be more than the cost before
 				return true
 			}
-		}
-	}
-	return false
-}
-
-// steps reports whether the store's clock steps.
-func (w *World) steps() bool {
-	for i := range w.plan.Faults {
-		if k := w.plan.Faults[i].Kind; k == Forward || k == Back {
-			return true
 		}
 	}
 	return false

@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,15 +15,17 @@ import (
 // node is one process, from its limiter down to its port, put together as
 // cmd/sluice does it. A slot has one node after the other.
 type node struct {
-	world    *World
-	slot     int
-	gen      int
-	port     *port
-	guarded  *failover.Store
-	ahead    *advance.Store
-	limiter  *sluice.Limiter
-	recorder *catalog.Recorder
-	gates    gates
+	world     *World
+	slot      int
+	gen       int
+	port      *port
+	guarded   *failover.Store
+	ahead     *advance.Store
+	limiter   *sluice.Limiter
+	recorder  *catalog.Recorder
+	gates     gates
+	closed    time.Duration // when it was; 0 before
+	unwritten bool          // it could not write all that it had counted
 }
 
 // backoff and the phases are shorter than the defaults, so that worlds are.
@@ -64,7 +65,7 @@ func (w *World) start(slot int) {
 	apart()
 	n.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: &ledgerPort{node: n}, Log: guard.Log, Clock: w.clocks.now})
 	must(err)
-	n.limiter = sluice.New(&front{stagger{n.ahead, n, "into advance"}}, sluice.WithObserver(n.recorder), sluice.WithNode(number|1<<32)) // tickets are not holds
+	n.limiter = sluice.New(&front{stagger{n.ahead, n, "into advance"}}, sluice.WithObserver(&observer{n.recorder, n}), sluice.WithNode(number|1<<32)) // tickets are not holds
 	w.put(slot, n)
 	w.note(n.port, "starts")
 }
@@ -95,15 +96,34 @@ func (w *World) stop(slot int) {
 		return
 	}
 	w.note(n.port, "is closed")
+	w.mu.Lock()
+	n.closed = w.elapsed()
+	w.mu.Unlock()
 	n.clear()
 }
 
 func (n *node) clear() {
 	// As cmd/sluice does: the last opened first.
-	errs := errors.Join(n.recorder.Close(), n.ahead.Close())
-	if errs != nil {
-		n.world.note(n.port, "closing: %v", errs)
+	if err := n.recorder.Close(); err != nil {
+		n.unwritten = true
+		n.world.note(n.port, "usage is lost: %v", err)
 	}
+	if err := n.ahead.Close(); err != nil {
+		n.world.note(n.port, "holds are not returned: %v", err)
+	}
+}
+
+// observer is the recorder, and writes what it is told into the history.
+type observer struct {
+	sluice.Observer
+	node *node
+}
+
+func (o *observer) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
+	if w := o.node.world; w.history.keep {
+		w.note(o.node.port, "books %s of %s, taken at %s", c.Amount, k, c.Taken.UTC().Format(time.DateTime))
+	}
+	o.Observer.Consumed(k, l, c)
 }
 
 // stagger puts off what passes into a component by a few nanoseconds, drawn for

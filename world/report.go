@@ -33,13 +33,12 @@ func (w *World) report() *Report {
 		return cmp.Or(cmp.Compare(a.Return.At, b.Return.At), cmp.Compare(a.Caller, b.Caller))
 	})
 	r := &Report{Plan: w.plan, Told: len(w.told), Effects: len(w.store.effects)}
-	if w.history.keep {
-		r.Hash, r.lines = w.history.hash(), w.history.sorted()
-	}
+	r.Hash = w.history.hash()
 	for _, check := range []func() []Failure{w.bound, w.accounting, w.refusals, w.figures, w.waiting, w.repeats} {
 		r.Failures = append(r.Failures, check()...)
 	}
 	r.Failures = append(r.Failures, w.failures...)
+	r.lines = w.history.sorted()
 	return r
 }
 

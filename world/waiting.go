@@ -37,10 +37,8 @@ func (w *World) waiting() (failures []Failure) {
 			failures = append(failures, Failure{"waiting", t.Return.At, fmt.Sprintf("caller %d is refused before its time is over: %v", t.Caller>>16-1, t.Err)})
 		}
 	}
-	for i := range w.plan.Faults {
-		if w.plan.Faults[i].Kind == Back {
-			return failures
-		}
+	if w.has(Back) {
+		return failures
 	}
 	l := tickets{in: map[sluice.Key]map[uint64]ticket{}}
 	life := 0

@@ -201,6 +201,11 @@ func (w *World) fault(k FaultKind, slot int) *Fault {
 	return nil
 }
 
+// has reports whether the plan has a fault of a kind.
+func (w *World) has(k FaultKind) bool {
+	return slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == k })
+}
+
 func (w *World) active(k FaultKind, slot int) bool { return w.fault(k, slot) != nil }
 
 // awake waits until a node that stands still goes on.
