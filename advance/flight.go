@@ -158,7 +158,7 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.exactOnly = now + gap
 	case g.Held:
 		// Others hold what is missing.
-		l.denyHeld(f.least, max(g.RetryIn, l.breather()), now)
+		l.denyForHeld(f.least, max(g.RetryIn, l.breather()), now)
 	default:
 		l.deny(f.least, max(g.RetryIn, l.breather()), now)
 		s.askAgain(l, f)
