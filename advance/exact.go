@@ -35,18 +35,22 @@ func (s *Store) returnHeld(ctx context.Context, t *sluice.Take, d *sluice.Decisi
 func probing(seats []seat, demands []sluice.Demand, now time.Duration) {
 	for i := range seats {
 		if st := &seats[i]; st.what == exactly && st.local != nil && st.local.probe {
-			retry := st.local.denyRetry
+			retry, held := st.local.denyRetry, st.local.denyHeld
 			st.local.deny(demands[i].Charge(), gap, now)
+			st.local.denyHeld = held
 			st.local.denyRetry = max(st.local.denyRetry, retry)
 		}
 	}
 }
 
 // inStore counts, or with -1 no longer counts, what the store is asked to
-// decide.
+// decide, and what is spent here in case it allows that.
 func inStore(seats []seat, demands []sluice.Demand, sign sluice.Tokens) {
 	for i := range seats {
-		if st := &seats[i]; st.what != inHand && st.local != nil {
+		switch st := &seats[i]; {
+		case st.what == inHand:
+			st.local.pending += sign * demands[i].Charge()
+		case st.local != nil:
 			st.local.inStore += sign * demands[i].Charge()
 		}
 	}
@@ -161,7 +165,7 @@ func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Durati
 	case r.Fits:
 		l.denyUntil = 0
 	case r.Held:
-		l.denyHeld(cost, retry, now)
+		l.denyForHeld(cost, retry, now)
 	default:
 		l.deny(cost, retry, now)
 	}

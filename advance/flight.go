@@ -104,7 +104,7 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 // merge gives a hold up that is not enough for least, to be returned with the
 // request for more: what is in our own hand must not be what is missing.
 func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
-	if n := l.available(now, epoch); n == 0 || n >= least || l.settle.id.Seq != 0 {
+	if n := l.available(now, epoch); n == 0 || n >= least || l.settle.id.Seq != 0 || l.pending > 0 {
 		return
 	}
 	l.settle, l.holds[0], l.holds[1] = l.holds[0], l.holds[1], hold{}
@@ -158,7 +158,7 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.exactOnly = now + gap
 	case g.Held:
 		// Others hold what is missing.
-		l.denyHeld(f.least, max(g.RetryIn, l.breather()), now)
+		l.denyForHeld(f.least, max(g.RetryIn, l.breather()), now)
 	default:
 		l.deny(f.least, max(g.RetryIn, l.breather()), now)
 		s.askAgain(l, f)

@@ -33,6 +33,7 @@ type local struct {
 	denyUntil time.Duration
 	denyCost  sluice.Tokens
 	denyOnly  bool          // only that cost was refused: of others it tells nothing
+	denyHeld  bool          // for what is held, or for who is before in line
 	denyRetry time.Duration // when it really could pass
 	exactOnly time.Duration // until then the store decides each take
 	probe     bool          // the store decides the next take, and the others wait for it
@@ -49,6 +50,7 @@ type local struct {
 	before    sluice.Tokens // and between the answer before and that one
 	waiting   sluice.Tokens // what callers want of the flight
 	inStore   sluice.Tokens // what takes want that the store is deciding
+	pending   sluice.Tokens // what is spent here if it allows the rest
 
 	used   time.Duration // last
 	asked  time.Duration // last
@@ -113,8 +115,7 @@ func (l *local) spend(n sluice.Tokens, now time.Duration) {
 func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
 	l.spent -= n
 	l.unsaid -= n
-	for i := range l.holds {
-		h := &l.holds[i]
+	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
 		if h.valid(now, epoch) {
 			m := min(n, h.amount-h.left)
 			h.left += m
@@ -136,7 +137,7 @@ func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
 		return // costs nothing to find out again, and the answer is another
 	}
 	l.denyUntil, l.denyCost, l.denyRetry = now+min(retry, denyFor), cost, now+retry
-	l.denyOnly = l.limit.Algorithm == sluice.SlidingWindow || l.free != l.remaining
+	l.denyOnly, l.denyHeld = l.limit.Algorithm == sluice.SlidingWindow || l.free != l.remaining, false
 }
 
 // deniedFor is how long a cost that is denied has to wait: of a token bucket,
@@ -155,12 +156,12 @@ func (l *local) deniedFor(cost sluice.Tokens, now time.Duration) time.Duration {
 // come and not each is asked for.
 func (l *local) breather() time.Duration { return min(gap, 4*l.dueIn(sluice.Token)) }
 
-// denyHeld remembers a refusal that holds caused, for a moment only, after
+// denyForHeld remembers a refusal that holds caused, for a moment only, after
 // which the store decides one take, so that it knows who is waiting.
-func (l *local) denyHeld(cost sluice.Tokens, retry, now time.Duration) {
+func (l *local) denyForHeld(cost sluice.Tokens, retry, now time.Duration) {
 	l.deny(cost, retry, now)
 	l.denyUntil = min(l.denyUntil, now+gap)
-	l.denyOnly = true
+	l.denyOnly, l.denyHeld = true, true
 	l.probe = true
 }
 

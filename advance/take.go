@@ -217,7 +217,7 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 		switch st.what {
 		case denied:
 			results[i] = s.figures(st.local, now)
-			results[i].RetryAfter = st.local.deniedFor(cost, now)
+			results[i].RetryAfter, results[i].Held = st.local.deniedFor(cost, now), st.local.denyHeld
 		case turned:
 			results[i] = s.figures(st.local, now)
 			results[i].RetryAfter = st.local.retryIn(cost, now)

@@ -2,6 +2,14 @@ package bucket
 
 import "github.com/sluice-go/sluice"
 
+// Faster reports whether p and from are token buckets and p refills faster. A
+// refusal under such a limit must leave it to the bucket: the wait it tells is
+// by p's rate, and would not come true by from's.
+func (p *Spec) Faster(from *Spec) bool {
+	return p.Limit.Algorithm == sluice.TokenBucket && from.Limit.Algorithm == sluice.TokenBucket &&
+		float64(p.amount)/float64(p.period) > float64(from.amount)/float64(from.period) // rounded alike by every store
+}
+
 // Adopt turns a state that was written under another limit into one of p.
 // The package comment says by which rules.
 func (p *Spec) Adopt(s *State, from *Spec, now int64) {

@@ -46,5 +46,7 @@
 // new limit's rules. So a raised limit gives room at once, a lowered one may
 // stay closed until enough is repaid, and nodes that disagree about a limit
 // cannot mint tokens by taking turns: together they stay within the larger
-// burst and the faster rate. Changing to or from concurrency starts anew.
+// burst and the faster rate. Changing to or from concurrency starts anew. A
+// refusal leaves the bucket under the limit it had, unless the new one refills
+// faster: see [Spec.Faster].
 package bucket

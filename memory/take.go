@@ -93,7 +93,7 @@ func (p *place) carryOut(t *sluice.Take, dm *sluice.Demand, allowed bool, res *s
 	case !allowed && dm.CountRefused && dm.Limit.Algorithm != sluice.Concurrency:
 		cost = int64(dm.Charge())
 	case !allowed && !res.Fits && !dm.Shadow:
-		p.changed = p.spec.Recall(&p.state, p.view, p.ask)
+		p.changed = p.spec.Recall(&p.state, p.view, p.ask) || p.faster
 	}
 	if cost == 0 {
 		return
@@ -193,6 +193,7 @@ type place struct {
 
 	changed bool
 	adopted bool // the limit is another than the record's; a scope is reserved
+	faster  bool // and it refills faster
 
 	// The first of the places that are to share a new record knows how many
 	// they are and has acquired its scope.
@@ -257,6 +258,7 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 			// to is not touched here.
 			p.state.Ext = cloneExt(p.state.Ext)
 			p.spec.Adopt(&p.state, from, now)
+			p.faster = p.spec.Faster(from)
 			p.view = p.spec.View(&p.state, now)
 		}
 	}
