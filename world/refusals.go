@@ -71,6 +71,7 @@ func (w *World) comeBackAlone() {
 			}
 		}
 	}
+	time.Sleep(1100 * time.Millisecond) // until no node remembers a refusal of before
 	for i := range w.plan.Buckets {
 		r := dice(w.plan.Seed, hash("alone"), uint64(i))
 		b := &w.plan.Buckets[i]

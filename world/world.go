@@ -34,6 +34,7 @@ type World struct {
 	messages sync.WaitGroup
 
 	failures []Failure // found while it was played
+	ended    Stamp     // when all callers had been told
 }
 
 // hands are the clocks of a node.
