@@ -90,11 +90,13 @@ type lease struct {
 	at     time.Duration
 	taken  time.Time
 	stored []time.Time // if the store may have it too: when it may have been taken there
+	asked  []sluice.Tokens
 	took   []sluice.Tokens
 	cost   []sluice.Tokens // now
 	unsure []sluice.Tokens // by how much it may be another
 	keys   []sluice.Key
 	ended  bool
+	maybe  bool // it may have ended
 }
 
 // book books what a caller was told.
@@ -118,6 +120,7 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 			if dm.Shadow { // it counts what fits, and nothing without the store
 				cost = d.Results[i].Consumed
 			}
+			le.asked = append(le.asked, dm.Charge())
 			le.took, le.cost, le.unsure = append(le.took, cost), append(le.cost, cost), append(le.unsure, 0)
 			le.keys = append(le.keys, dm.Key)
 			if dm.Limit.Algorithm != sluice.Concurrency && !d.Repeated {
@@ -144,7 +147,7 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 
 func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 	for i, key := range le.keys {
-		if w.bucket(key).Limit.Algorithm == sluice.Concurrency || le.took[i] == 0 {
+		if w.bucket(key).Limit.Algorithm == sluice.Concurrency || le.took[i] == 0 && le.stored == nil {
 			continue // a shadow that did not fit is left alone
 		}
 		cost := le.cost[i]
@@ -160,8 +163,8 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 		for _, at := range append(le.stored, le.taken) {
 			if le.stored != nil {
 				a := accountOf(all, seriesOf(key, at))
-				a.less += max(cost, le.cost[i])
-				a.more += max(cost, le.cost[i])
+				a.less += max(cost, le.asked[i])
+				a.more += max(cost, le.asked[i])
 			}
 		}
 		for _, forgot := range w.store.forgot {
@@ -169,6 +172,9 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 				a.less += max(cost, le.took[i])
 				a.more += max(cost, le.took[i])
 			}
+		}
+		if le.took[i] == 0 {
+			continue
 		}
 		if t.Err != nil {
 			// It happened, or it did not. Either way nobody booked it.
@@ -179,16 +185,19 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 			change = 0
 		}
 		w.bookOne(all, t, key, le.taken, change, false)
-		if u := le.unsure[i]; u != 0 {
-			s := seriesOf(key, le.taken)
-			all[s].less += u
-			all[s].more += u
-			le.unsure[i] = 0
+		u := le.unsure[i]
+		if le.maybe { // then this changes nothing
+			u += max(change, -change)
 		}
+		a := accountOf(all, seriesOf(key, le.taken))
+		a.less += u
+		a.more += u
+		le.unsure[i] = 0
 		le.cost[i] = cost
 	}
-	if t.Err == nil && (t.Settled.Action == sluice.Commit || t.Settled.Action == sluice.Release) {
-		le.ended = true
+	if t.Settled.Action == sluice.Commit || t.Settled.Action == sluice.Release {
+		le.ended = le.ended || t.Err == nil
+		le.maybe = le.maybe || t.Err != nil
 	}
 }
 

@@ -101,10 +101,14 @@ func (w *World) lives(b *Bucket) []*life {
 				continue
 			}
 			from := t.Call
-			if e := effects[t.Caller]; t.Decision.Source == sluice.FromLease {
+			if t.Decision.Source == sluice.FromLease {
 				from = t.Return
-			} else if e != nil && len(e.Take.Demands) == len(t.Take.Demands) {
-				from = e.Stamp // not in part with tokens in hand
+			}
+			for _, e := range effects[t.Caller] { // the last that it can have heard of
+				// Not if a part of it was in hand.
+				if e.At <= t.Return.At && t.Decision.Source == sluice.FromStore && len(e.Take.Demands) == len(t.Take.Demands) {
+					from = e.Stamp
+				}
 			}
 			amount := t.Decision.Results[i].Consumed
 			add(lives, b, from, t.Return, amount)
@@ -185,12 +189,12 @@ func (w *World) excused(l *life, lives []*life) sluice.Tokens {
 	return sluice.Tokens(times * w.plan.Nodes)
 }
 
-// byCaller is the last take of each caller that happened.
-func (w *World) byCaller() map[caller]*Effect {
-	effects := map[caller]*Effect{}
+// byCaller is the takes of each caller that happened.
+func (w *World) byCaller() map[caller][]*Effect {
+	effects := map[caller][]*Effect{}
 	for _, e := range w.store.effects {
 		if e.Take != nil && e.Err == nil {
-			effects[e.Caller] = e
+			effects[e.Caller] = append(effects[e.Caller], e)
 		}
 	}
 	return effects

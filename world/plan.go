@@ -107,6 +107,9 @@ func NewPlan(seed uint64) Plan {
 		Length: pick(r, 3*time.Second, 4*time.Second, 6*time.Second, 12*time.Second),
 		Ahead:  between(r, 0, 400*24*time.Hour).Truncate(time.Microsecond),
 	}
+	if oneIn(r, 3) { // an hour begins while it is played
+		p.Ahead = p.Ahead.Truncate(time.Hour) + time.Hour - between(r, 0, p.Length).Truncate(time.Microsecond)
+	}
 	for i := range 2 + r.IntN(4) {
 		p.Buckets = append(p.Buckets, newBucket(dice(seed, 2, uint64(i)), i, p.Length))
 	}

@@ -152,6 +152,9 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 		return
 	}
 	early := soonest
+	if t.Decision.Source == sluice.FromDenyCache {
+		early = 2 * usual // what the answer took that it repeats
+	}
 	if holdAhead(a.bucket.Limit) {
 		early = breather
 	}
