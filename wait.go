@@ -134,8 +134,8 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Dec
 		t.Ticket.Rank = t.Priority.patience() - time.Since(w.arrived)
 		asked = true
 		if over, err := l.attempt(ctx, t, &d); over {
-			if err != nil && d.RetryAfter != Never {
-				l.leave(ctx, t)
+			if err != nil && d.RetryAfter != Never || d.Repeated || d.Source != FromStore {
+				l.leave(ctx, t) // the store has not taken it out
 			}
 			return d, err
 		}

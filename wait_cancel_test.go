@@ -170,5 +170,14 @@ func TestWaitingTwiceWithOneID(t *testing.T) {
 		if n := seen.net(one.Key); n != 2*sluice.Token {
 			t.Errorf("net consumption is %s", n)
 		}
+		page, err := here.List(t.Context(), sluice.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range page.Buckets {
+			if b.Tickets != 0 {
+				t.Errorf("%d tickets are left of who got an earlier answer", b.Tickets)
+			}
+		}
 	})
 }

@@ -146,7 +146,10 @@ func (a *alone) emptied(by, cost sluice.Tokens) *Told {
 // back comes back at the time told.
 func (a *alone) back(t *Told, cost sluice.Tokens) {
 	w, wait := a.world, t.Decision.RetryAfter
-	if wait > longEnough {
+	if r := &t.Decision.Results[0]; wait > longEnough || r.Held && cost <= r.Free {
+		// In the latter case only somebody before it in line is in the way, and
+		// the time is told as if that one had been served. If its caller died,
+		// its ticket has yet to lapse.
 		return
 	}
 	early := soonest
