@@ -45,6 +45,9 @@ func (w *World) figures() (failures []Failure) {
 				continue
 			}
 			least := capacity - consumed[dm.Key]
+			if w.live { // what lapsed is not known
+				least = min(least, 0)
+			}
 			if !w.indebted(dm.Key) && !w.has(Forget) && !w.has(Rollback) {
 				least = max(least, 0)
 			}
@@ -61,6 +64,9 @@ func (w *World) figures() (failures []Failure) {
 				fail(t, i, "the window of %s ends in %s", dm.Limit.Period, r.ResetAfter)
 			}
 		}
+	}
+	if w.live {
+		return failures
 	}
 	for _, b := range w.store.list() {
 		if b.Remaining > b.Limit.Capacity() || b.Held < 0 || b.Consumed < 0 {

@@ -54,7 +54,11 @@ func (w *World) start(slot int) {
 	config.Rand = func() float64 { return dice(w.plan.Seed, number, uint64(w.elapsed())).Float64() }
 	apart()
 	var err error
-	n.guarded, err = failover.New(n.port, config)
+	var store sluice.Store = n.port
+	if w.live {
+		store = w.clients[slot]
+	}
+	n.guarded, err = failover.New(store, config)
 	must(err)
 	apart()
 	n.ahead, err = advance.New(&stagger{n.guarded, n, "into failover"}, advance.Config{

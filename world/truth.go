@@ -27,6 +27,7 @@ type truth struct {
 // Effect is something that happened in the store.
 type Effect struct {
 	Stamp
+	Until  Stamp // it may have happened later, until then
 	Caller caller
 	Slot   int
 	Life   int // of the store
@@ -91,6 +92,7 @@ func (t *truth) forget(f *Fault) {
 // remember keeps an effect for the checks.
 func (t *truth) remember(e *Effect) {
 	e.Stamp = t.world.clocks.stamp()
+	e.Until = e.Stamp
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.Life = t.lives

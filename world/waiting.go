@@ -38,7 +38,7 @@ func (w *World) waiting() (failures []Failure) {
 			failures = append(failures, Failure{"waiting", t.Return.At, fmt.Sprintf("caller %d is refused before its time is over: %v", t.Caller>>16-1, t.Err)})
 		}
 	}
-	if w.has(Back) {
+	if w.has(Back) || w.live {
 		return failures
 	}
 	if len(w.plan.Faults) == 0 {
