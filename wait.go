@@ -38,6 +38,11 @@ const (
 	// kept waiting by a lost wake-up.
 	renewTicket = 2 * time.Second
 
+	// heldUp is for how long a caller sleeps that a window or a place in flight
+	// has room for but for who is before it in line: nothing tells when those
+	// have passed.
+	heldUp = 250 * time.Millisecond
+
 	// leastSleep keeps a caller from asking in a tight loop.
 	leastSleep = 100 * time.Microsecond
 )
@@ -187,6 +192,9 @@ func shortest(d *Decision) time.Duration {
 	for i := range d.Results {
 		if r := &d.Results[i]; !r.Fits && !d.Demands[i].Shadow {
 			wait = min(wait, max(r.RetryAfter, r.LatestAfter))
+			if r.Held && d.Demands[i].Limit.Algorithm != TokenBucket {
+				wait = min(wait, heldUp)
+			}
 		}
 	}
 	return wait

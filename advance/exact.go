@@ -43,10 +43,13 @@ func probing(seats []seat, demands []sluice.Demand, now time.Duration) {
 }
 
 // inStore counts, or with -1 no longer counts, what the store is asked to
-// decide.
+// decide, and what is spent here in case it allows that.
 func inStore(seats []seat, demands []sluice.Demand, sign sluice.Tokens) {
 	for i := range seats {
-		if st := &seats[i]; st.what != inHand && st.local != nil {
+		switch st := &seats[i]; {
+		case st.what == inHand:
+			st.local.pending += sign * demands[i].Charge()
+		case st.local != nil:
 			st.local.inStore += sign * demands[i].Charge()
 		}
 	}

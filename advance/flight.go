@@ -84,7 +84,8 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 	for _, f := range batch {
 		f.shard.mu.Lock()
 		l := f.local
-		now, _ := s.clock.now()
+		now, epoch := s.clock.now()
+		l.merge(f.least, now, epoch)
 		most := l.want(now)
 		r := sluice.HoldRequest{
 			Key: l.key, Limit: l.limit, TTL: holdFor,
@@ -98,6 +99,15 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 		requests = append(requests, r)
 	}
 	return requests
+}
+
+// merge gives a hold up that is not enough for least, to be returned with the
+// request for more: what is in our own hand must not be what is missing.
+func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
+	if n := l.available(now, epoch); n == 0 || n >= least || l.settle.id.Seq != 0 || l.pending > 0 {
+		return
+	}
+	l.settle, l.holds[0], l.holds[1] = l.holds[0], l.holds[1], hold{}
 }
 
 // land takes in what a flight brought. After an error nothing is known, so

@@ -49,6 +49,7 @@ type local struct {
 	before    sluice.Tokens // and between the answer before and that one
 	waiting   sluice.Tokens // what callers want of the flight
 	inStore   sluice.Tokens // what takes want that the store is deciding
+	pending   sluice.Tokens // what is spent here if it allows the rest
 
 	used   time.Duration // last
 	asked  time.Duration // last
@@ -113,8 +114,7 @@ func (l *local) spend(n sluice.Tokens, now time.Duration) {
 func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
 	l.spent -= n
 	l.unsaid -= n
-	for i := range l.holds {
-		h := &l.holds[i]
+	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
 		if h.valid(now, epoch) {
 			m := min(n, h.amount-h.left)
 			h.left += m

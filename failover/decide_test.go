@@ -268,55 +268,6 @@ func TestRepeatedRequestIDs(t *testing.T) {
 	})
 }
 
-func TestOtherOperationsNeedTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, s, f := open(t, failover.Config{})
-		ctx := context.Background()
-		dm := demand("a")
-		dm.Cost = -sluice.Token
-		operations := map[string]func() error{
-			"adjust": func() error { _, err := l.Adjust(ctx, dm); return err },
-			"settle": func() error { _, err := l.Lease("x").Commit(ctx); return err },
-			"reset":  func() error { return l.Reset(ctx, dm.Key) },
-			"return": func() error { return s.Return(ctx, []sluice.HoldReturn{{Key: dm.Key, Limit: dm.Limit}}) },
-			"hold": func() error {
-				return s.Hold(ctx, []sluice.HoldRequest{{Key: dm.Key, Limit: dm.Limit, Min: 1, Max: 1, TTL: time.Second}}, make([]sluice.Grant, 1))
-			},
-			"list": func() error { _, err := l.List(ctx, sluice.Query{}); return err },
-		}
-		for name, operate := range operations {
-			f.set(none)
-			if err := operate(); err != nil && !errors.Is(err, sluice.ErrLeaseClosed) {
-				t.Errorf("%s: %v", name, err)
-			}
-			if name == "list" {
-				continue // has no time-out of its own
-			}
-			f.set(deaf)
-			start := time.Now()
-			if err := operate(); !errors.Is(err, sluice.ErrUnknown) && name != "settle" {
-				t.Errorf("%s without an answer: %v, want unknown", name, err)
-			}
-			if took := time.Since(start); took > 250*time.Millisecond {
-				t.Errorf("%s took %s", name, took)
-			}
-		}
-		if n := s.Stats().UnknownAdjusts; n != 1 {
-			t.Errorf("%d unknown adjustments, want 1", n)
-		}
-		breakOpen(t, l, s, f)
-		calls, start := f.calls.Load(), time.Now()
-		for name, operate := range operations {
-			if err := operate(); !errors.Is(err, sluice.ErrUnavailable) {
-				t.Errorf("%s while open: %v, want unavailable", name, err)
-			}
-		}
-		if f.calls.Load() != calls || time.Since(start) != 0 {
-			t.Error("an open breaker asked the store")
-		}
-	})
-}
-
 // While the store comes and goes, no entity is admitted more than its quota
 // in any interval by local decisions, and nobody gets an error.
 func TestDegradedAdmissionsStayWithinTheQuota(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,8 +192,11 @@ func TestChangesOfStateWakeThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
 		f.probed = true
+		var mu sync.Mutex // the probe wakes, and so do callers
 		var woken []failover.State
 		s.Watch(func(k sluice.Key) {
+			mu.Lock()
+			defer mu.Unlock()
 			if k != sluice.AnyKey {
 				t.Errorf("woke %s, want any key", k)
 			}
@@ -201,6 +205,8 @@ func TestChangesOfStateWakeThoseWhoWait(t *testing.T) {
 		breakBy(t, l, s, f, refuses)
 		f.set(none)
 		time.Sleep(backAfter)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(woken) != 6 || woken[5] != failover.Normal {
 			t.Errorf("woken in %v, want at each of 6 changes", woken)
 		}

@@ -32,14 +32,14 @@ func recordOf(entity string) string { return "sluice:1:{|" + entity + "|r}" }
 
 // load is some callers that take from one bucket all the time.
 type load struct {
-	demand sluice.Demand
-	passed atomic.Int64
-	stop   chan struct{}
-	wg     sync.WaitGroup
+	demand  sluice.Demand
+	passed  atomic.Int64
+	refused atomic.Int64
+	stop    chan struct{}
+	wg      sync.WaitGroup
 
 	mu      sync.Mutex
 	history storetest.History
-	refused int
 	unknown int
 	errors  map[string]int // how often which message came
 }
@@ -74,7 +74,7 @@ func (w *load) take(tb testing.TB, l *sluice.Limiter) {
 		w.history.Add(start, end, d.Results[0].Consumed)
 		w.passed.Add(1)
 	case err == nil:
-		w.refused++
+		w.refused.Add(1)
 	default:
 		w.errors[err.Error()]++
 		switch {
@@ -103,16 +103,19 @@ func (w *load) resumes(tb testing.TB) time.Duration {
 	return redistest.Eventually(tb, patience, "a take passes again", func() bool { return w.passed.Load() > before })
 }
 
-// goesOn waits until a good number of takes have passed: more than the burst,
-// so that the limit is felt.
+// goesOn waits until a good number of takes have passed: more than the burst of
+// a busy limit. That one is then felt, too, however slow the machine is.
 func (w *load) goesOn(tb testing.TB) {
 	tb.Helper()
-	before := w.passed.Load()
-	redistest.Eventually(tb, patience, "takes pass again", func() bool { return w.passed.Load() >= before+50 })
+	passed, refused := w.passed.Load(), w.refused.Load()
+	felt := w.demand.Limit != sluice.MustParse(busy)
+	redistest.Eventually(tb, patience, "takes pass again", func() bool {
+		return w.passed.Load() >= passed+25 && (felt || w.refused.Load() > refused)
+	})
 }
 
 // busy is a limit that the load reaches.
-const busy = "300/s burst 30"
+const busy = "50/s burst 20"
 
 // over is by how much the history is over the bound in its worst interval.
 func (w *load) over(tb testing.TB) sluice.Tokens {
@@ -120,9 +123,6 @@ func (w *load) over(tb testing.TB) sluice.Tokens {
 	r, err := w.history.Report(w.demand.Limit)
 	if err != nil {
 		tb.Fatal(err)
-	}
-	if w.refused == 0 {
-		tb.Error("nothing was refused, so the bound was not tried")
 	}
 	return max(0, r.Worst.Net-r.Worst.Bound)
 }
@@ -147,7 +147,7 @@ func (w *load) lost(tb testing.TB, address string) int64 {
 
 // report says what went wrong during the load.
 func (w *load) report(tb testing.TB) {
-	tb.Logf("%d passed, %d refused, %d unknown", w.passed.Load(), w.refused, w.unknown)
+	tb.Logf("%d passed, %d refused, %d unknown", w.passed.Load(), w.refused.Load(), w.unknown)
 	for _, text := range slices.Sorted(maps.Keys(w.errors)) {
 		tb.Logf("%5d × %s", w.errors[text], text)
 	}

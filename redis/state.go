@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// version is the first byte of all that the script keeps, but for records in
+// version is the first byte of all that the script keeps, except for records in
 // which somebody waits.
 const (
 	version = 1

@@ -9,7 +9,8 @@ import (
 )
 
 // accounting checks that usage is the cost of what was taken less what was
-// given back, whatever refill did meanwhile, in the hour of the take.
+// given back, whatever refill did meanwhile, in the hour of the take; that each
+// take counts once; and that the lifetime counter does not forget.
 //
 // What is expected follows from what callers asked and from whether they were
 // told that it was done, never from what the answers say was consumed: a take
@@ -43,12 +44,35 @@ func (w *World) accounting() (failures []Failure) {
 	}
 	for s, a := range expected {
 		got := written[s]
+		if a.less == 0 && a.more == 0 && takes[s] != a.takes && !w.ledger.erased[s.entity] {
+			failures = append(failures, Failure{"accounting", a.last, fmt.Sprintf("%s/%s: %d takes are written, and there were %d", s.entity, s.limit, takes[s], a.takes)})
+		}
 		if w.ledger.erased[s.entity] || got >= a.sum-a.less && got <= a.sum+a.more {
 			continue
 		}
 		failures = append(failures, Failure{"accounting", a.last, fmt.Sprintf(
 			"%s/%s in the hour of %s: %s is written, and %s was taken less what was given back (%s less or %s more is excused)",
 			s.entity, s.limit, time.Unix(s.start, 0).UTC().Format(time.DateTime), got, a.sum, a.less, a.more)})
+	}
+	return append(failures, w.totals()...)
+}
+
+// totals checks that the lifetime counter is the sum of all hours, however
+// often a bucket was full in between.
+func (w *World) totals() (failures []Failure) {
+	sums := map[series]int64{}
+	for s, row := range w.ledger.rows {
+		switch s.span {
+		case catalog.Hourly:
+			sums[series{entity: s.entity, limit: s.limit}] += row.Amount
+		case catalog.Total:
+			sums[series{entity: s.entity, limit: s.limit}] -= row.Amount
+		}
+	}
+	for s, off := range sums {
+		if off != 0 {
+			failures = append(failures, Failure{"accounting", 0, fmt.Sprintf("%s/%s: the lifetime counter differs from the sum of all hours by %s", s.entity, s.limit, sluice.Tokens(off))})
+		}
 	}
 	return failures
 }

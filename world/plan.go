@@ -104,7 +104,7 @@ func NewPlan(seed uint64) Plan {
 	r := dice(seed, 1)
 	p := Plan{
 		Seed: seed, Nodes: 2 + r.IntN(3),
-		Length: pick(r, 3*time.Second, 6*time.Second, 6*time.Second, 15*time.Second),
+		Length: pick(r, 3*time.Second, 4*time.Second, 6*time.Second, 12*time.Second),
 		Ahead:  between(r, 0, 400*24*time.Hour).Truncate(time.Microsecond),
 	}
 	for i := range 2 + r.IntN(4) {

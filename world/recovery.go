@@ -17,7 +17,9 @@ func (w *World) comeBack() {
 	for slot := range w.nodes {
 		w.restart(slot)
 	}
-	time.Sleep(recovered())
+	if len(w.plan.Faults) > 0 {
+		time.Sleep(recovered())
+	}
 	for slot := range w.nodes {
 		if s := w.at(slot).guarded.State(); s != failover.Normal {
 			w.fail("recovery", "node %d is %s %s after the last fault", slot, s, recovered())

@@ -40,6 +40,9 @@ func (w *World) waiting() (failures []Failure) {
 	if w.has(Back) {
 		return failures
 	}
+	if len(w.plan.Faults) == 0 {
+		failures = append(failures, w.ranks()...)
+	}
 	l := tickets{in: map[sluice.Key]map[uint64]ticket{}}
 	life := 0
 	for _, e := range w.store.effects {
@@ -49,6 +52,41 @@ func (w *World) waiting() (failures []Failure) {
 		}
 		if e.Err == nil {
 			failures = append(failures, l.see(e)...)
+		}
+	}
+	return failures
+}
+
+// patience is how long callers of a priority let interactive ones pass that
+// come after them: as [sluice.Limiter.Wait] documents it.
+func patience(p sluice.Priority) time.Duration {
+	switch p {
+	case sluice.Interactive:
+		return 0
+	case sluice.Batch:
+		return 30 * time.Second
+	}
+	return 10 * time.Second
+}
+
+// ranks checks that tickets rank by arrival and priority: whoever asks with a
+// ticket says how long it still lets others pass. Messages that are not
+// delayed make it later by what they take.
+func (w *World) ranks() (failures []Failure) {
+	arrived := map[caller]*Told{}
+	for _, t := range w.told {
+		if t.Waited {
+			arrived[t.Caller] = t
+		}
+	}
+	for _, e := range w.store.effects {
+		t := arrived[e.Caller]
+		if e.Take == nil || t == nil || e.Take.Ticket.ID == (sluice.HoldID{}) {
+			continue
+		}
+		want := t.Call.At + patience(t.Op.Priority)
+		if off := e.At + e.Take.Ticket.Rank - want; off < 0 || off > 10*usual {
+			failures = append(failures, Failure{"waiting", e.At, fmt.Sprintf("the ticket of caller %d ranks %s later than it should", e.Caller>>16-1, off)})
 		}
 	}
 	return failures
@@ -125,7 +163,7 @@ const (
 	// wakeUp is how long it may take, with nothing wrong, until a caller that
 	// can pass is told so and has asked again; more than the few messages that
 	// it takes, and than the time between two samples.
-	wakeUp = 200 * time.Millisecond
+	wakeUp = 250 * time.Millisecond
 
 	// renewal is how long it may take where notifications can be lost or a
 	// node can leave a ticket behind, and for windows and concurrency, which
@@ -133,7 +171,7 @@ const (
 	// two seconds in any case.
 	renewal = 2*time.Second + wakeUp
 
-	sampleEvery = 50 * time.Millisecond
+	sampleEvery = 100 * time.Millisecond
 )
 
 // sample looks every so often whether a caller that waits at the head of its

@@ -153,7 +153,7 @@ func (p *process) missing(t *testing.T) map[string]int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		missing[entity] = capacity - int(d.Results[0].Remaining/sluice.Token)
+		missing[entity] = capacity - int(d.Results[0].Free/sluice.Token) // what the killed one held is not free
 	}
 	return missing
 }

@@ -103,7 +103,7 @@ func TestTopOnATerminal(t *testing.T) {
 	con := &console{stdin: inside, stdout: inside, stderr: os.Stderr, lookup: func(string) (string, bool) { return "", false }}
 	go func() { ended <- runIn(ctx, con, []string{"top", "--server", s.url, "--every", "100ms"}) }()
 
-	until("by utilisation", order("bob", "alice", "carol", "u utilisation"))
+	until("by utilization", order("bob", "alice", "carol", "u utilization"))
 	if !screen.other || !screen.hidden {
 		t.Error("it does not use the other screen, or shows the cursor")
 	}

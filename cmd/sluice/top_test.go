@@ -40,20 +40,26 @@ debtor        chat      rpm         ██████████████�
 bob           chat      rpm         ██████████████████▌    93% !!         7     300      30      1m
 a company wi… chat      rpm         ██████████████▏        71% !         29       7       0      1m
 alice         chat      rpm         ████████▌              42%         57.5      12       1     42s
-u utilisation  r requests  e entity  q quit
+u utilization  r requests  e entity  q quit
+`},
+		{104, 4, "r", `
+sluice top  03:04:05Z  http://127.0.0.1:8080  4 buckets  2 critical  1 warning
+ENTITY      RESOURCE LIMIT                            USED         LEFT ALLOWED LIMITED FULL IN WAITING
+bob         chat     rpm        ██████████████████▌    93% !!         7     300      30      1m       0
+u utilization  r requests  e entity  q quit
 `},
 		{72, 5, "r", `
 sluice top  03:04:05Z  http://127.0.0.1:8080  4 buckets  2 critical  1 …
 ENTITY  RESO… LIMIT                   USED         LEFT ALLOWED LIMITED
 bob     chat  rpm     █████████████    93% !!         7     300      30
 alice   chat  rpm     █████▉           42%         57.5      12       1
-u utilisation  r requests  e entity  q quit
+u utilization  r requests  e entity  q quit
 `},
 		{40, 4, "e", `
 sluice top  03:04:05Z  http://127.0.0.1…
 EN… R… LIM…           USED         LEFT
 a … c… rpm  █████▋     71% !         29
-u utilisation  r requests  e entity  q …
+u utilization  r requests  e entity  q …
 `},
 	} {
 		now := exampleLook()

@@ -41,7 +41,7 @@ func topColumns(width int) []column {
 	if width >= 88 {
 		rest = append(rest, column{"FULL IN", 7, true, func(b *client.Bucket) string { return coarse(b.ResetAfter) }})
 	}
-	if width >= 96 {
+	if width >= 104 {
 		rest = append(rest, column{"WAITING", 7, true, node(func(n *client.Node) int64 { return int64(n.Waiting) })})
 	}
 	if width >= 118 {
@@ -167,7 +167,7 @@ func (t *topFlags) drawKeys(f *frame, now *look) {
 	}
 	x := 0
 	for _, k := range []struct{ key, about string }{
-		{"u", "utilisation"}, {"r", "requests"}, {"e", "entity"}, {"q", "quit"},
+		{"u", "utilization"}, {"r", "requests"}, {"e", "entity"}, {"q", "quit"},
 	} {
 		s := dim
 		if k.key == t.order {
