@@ -22,6 +22,7 @@ func contractChecks() []Check {
 		{"contract: ids of any bytes", sluice.CanLease, checkOddIDs},
 		{"contract: a limit that is not valid changes nothing", 0, checkInvalidLimit},
 		{"contract: a request to hold that is not valid changes nothing", sluice.CanHold, checkInvalidHold},
+		{"contract: costs that a lease cannot have change nothing", sluice.CanLease, checkInvalidCosts},
 		{"contract: as many demands as there may be", 0, checkManyDemands},
 		{"contract: requests to hold are served in order", sluice.CanHold, checkHoldOrder},
 		{"contract: a bucket has a bounded number of holds", sluice.CanHold, checkManyHolds},

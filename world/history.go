@@ -47,7 +47,7 @@ func (h *history) sorted() []line {
 func (h *history) hash() string {
 	sum := sha256.New()
 	for _, l := range h.sorted() {
-		fmt.Fprintln(sum, l.at, l.who, l.text) // hashing cannot fail
+		fmt.Fprintln(sum, l.at, l.who, l.text) //nolint:errcheck // hashing cannot fail
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
