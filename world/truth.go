@@ -181,11 +181,11 @@ func (t *truth) close(k holdKey, now time.Time) {
 	}
 }
 
-// lapsed is all that ever was held of a bucket and not returned in time. It
-// counts as used though nobody may have spent it.
-func (t *truth) lapsed(k sluice.Key) (sum sluice.Tokens) {
+// lapsed is all that was held of a bucket until a moment and not returned in
+// time. It counts as used though nobody may have spent it.
+func (t *truth) lapsed(k sluice.Key, at Stamp) (sum sluice.Tokens) {
 	for hk, h := range t.holds {
-		if hk.key == k && !h.closed {
+		if hk.key == k && !h.closed && h.expires.UnixMicro() <= at.Latest {
 			sum += h.amount
 		}
 	}
