@@ -135,23 +135,24 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 			results[i] = s.result(st.local, dm.Charge(), d.Allowed, now)
 			continue
 		}
-		r := got.Results[next]
+		results[i] = got.Results[next]
 		next++
-		results[i] = r
-		if st.local == nil || got.Source != sluice.FromStore {
-			continue
+		if st.local != nil && got.Source == sluice.FromStore {
+			st.local.heard(&results[i], dm, sent, now)
 		}
-		st.local.heard(&r, dm, sent, now)
 	}
 	d.Conclude()
 }
 
 // heard learns from what the store said of the bucket when it was asked at
-// sent.
+// sent, and says when it is asked again if that is later than it could be.
 func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration) {
 	cost, retry := dm.Charge(), r.RetryAfter
 	if l.refused > 0 && leasable(dm) && retry != sluice.Never {
 		retry = max(retry, l.breather())
+	}
+	if !r.Fits && retry > r.RetryAfter { // until then nobody is asked
+		r.RetryAfter, r.LatestAfter = retry, max(r.LatestAfter, retry)
 	}
 	shortOf := sluice.Tokens(0)
 	if !r.Fits || r.Free < cost {
