@@ -223,7 +223,9 @@ func (w *World) inFlight(b *Bucket) (failures []Failure) {
 		case slices.Contains(e.Reset, b.Key):
 			clear(flights)
 		case e.Settled != nil && e.Settled.Action == sluice.Renew:
-			if f, ok := flights[e.Settled.ID]; ok {
+			// A lease that has expired may be renewed after a step back of the
+			// clock, but its place is gone.
+			if f, ok := flights[e.Settled.ID]; ok && f.expires.UnixMicro() > e.Latest {
 				f.expires = e.Decision.Time.Add(e.Settled.Keep)
 				flights[e.Settled.ID] = f
 			}

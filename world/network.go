@@ -161,6 +161,9 @@ func (p *port) Hold(ctx context.Context, requests []sluice.HoldRequest, grants [
 			p.world.note(p, "hold %s: %s to %s of %s, previous %d spent %s: %s, remaining %s, retry in %s, recalled %v, held %v", copied[i].Key,
 				copied[i].Min, copied[i].Max, copied[i].Limit, copied[i].Previous.Seq, copied[i].Spent,
 				granted[i].Amount, granted[i].Remaining, granted[i].RetryIn, granted[i].Recalled, granted[i].Held)
+			if copied[i].Previous != (sluice.HoldID{}) { // some of it may be free again
+				p.world.notify([]sluice.Key{copied[i].Key})
+			}
 		}
 	}); err != nil {
 		return err

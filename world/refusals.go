@@ -218,11 +218,12 @@ func (a *alone) placesFree(places sluice.Tokens) {
 	w.fail("refusals", "%d leases of %s fit", n, a.bucket.Limit)
 }
 
-// heldOf reports whether anybody holds tokens of a bucket.
+// heldOf reports whether anybody holds tokens of a bucket, or has left a
+// ticket in it that has yet to lapse.
 func (w *World) heldOf(k sluice.Key) bool {
 	for _, b := range w.store.list() {
 		if b.Key == k {
-			return b.Held > 0
+			return b.Held > 0 || b.Tickets > 0
 		}
 	}
 	return false

@@ -183,9 +183,9 @@ const (
 	wakeUp = 250 * time.Millisecond
 
 	// renewal is how long it may take where notifications can be lost or a
-	// node can leave a ticket behind, and for windows and concurrency, which
-	// cannot tell when those before in line have passed: a caller asks every
-	// two seconds in any case.
+	// node can leave a ticket behind, while a limit changes, and for windows
+	// and concurrency, which cannot tell when those before in line have passed:
+	// a caller asks every two seconds in any case.
 	renewal = 2*time.Second + wakeUp
 
 	sampleEvery = 100 * time.Millisecond
@@ -224,7 +224,7 @@ func (w *World) sample(over <-chan struct{}) {
 // wakeUp is how long it may take a caller that can pass.
 func (w *World) wakeUp(t *Told) time.Duration {
 	for i := range t.Take.Demands {
-		if t.Take.Demands[i].Limit.Algorithm != sluice.TokenBucket {
+		if dm := &t.Take.Demands[i]; dm.Limit.Algorithm != sluice.TokenBucket || w.bucket(dm.Key).Other.Amount != 0 {
 			return renewal
 		}
 	}
