@@ -43,6 +43,9 @@ const (
 	// have passed.
 	heldUp = 250 * time.Millisecond
 
+	// leaveWithin is how long taking a ticket out may take; it lapses anyway.
+	leaveWithin = 250 * time.Millisecond
+
 	// leastSleep keeps a caller from asking in a tight loop.
 	leastSleep = 100 * time.Microsecond
 )
@@ -125,6 +128,7 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Dec
 	asked, told := false, w.arrived
 	for pause := time.Duration(0); ; {
 		if err := l.lines.turn(ctx, w, pause); err != nil {
+			l.lines.stand(w, nil) // whoever is next need not wait for the rest
 			if asked {
 				l.leave(ctx, t)
 			}
@@ -146,7 +150,7 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Dec
 
 // leave takes the ticket of a caller that gave up out of the store.
 func (l *Limiter) leave(ctx context.Context, t *Take) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	tickets := make([]HoldReturn, len(t.Demands))
 	for i := range t.Demands {
@@ -178,6 +182,11 @@ func (l *Limiter) gaveUp(err error, t *Take, d *Decision, age time.Duration) err
 func refusing(d *Decision) (keys []Key) {
 	for i := range d.Results {
 		if !d.Results[i].Fits && !d.Demands[i].Shadow {
+			keys = append(keys, d.Demands[i].Key)
+		}
+	}
+	if len(keys) == 0 { // the store does not say
+		for i := range d.Demands {
 			keys = append(keys, d.Demands[i].Key)
 		}
 	}

@@ -16,7 +16,22 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 	if err == nil && !t.Peek && s.returnHeld(ctx, t, d) {
 		err = s.inner.Take(ctx, t, d)
 	}
+	if err == nil && d.Source == sluice.FromStore && !d.Repeated {
+		for i := range d.Results {
+			s.correct(&t.Demands[i], &d.Results[i])
+		}
+	}
 	return err
+}
+
+// correct takes what was spent here out of what the store said remains.
+func (s *Store) correct(dm *sluice.Demand, r *sluice.Result) {
+	sh := &s.table.shards[s.table.shard(&dm.Key)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit {
+		l.correct(r)
+	}
 }
 
 // returnHeld gives back what this node holds of buckets that refused because
@@ -142,6 +157,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 			continue
 		}
 		st.local.heard(&r, dm, sent, now)
+		st.local.correct(&results[i])
 	}
 	d.Conclude()
 }

@@ -113,12 +113,12 @@ func (l *local) spend(n sluice.Tokens, now time.Duration) {
 
 // giveBack undoes spend, if the tokens can still be used.
 func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
-	l.spent -= n
-	l.unsaid -= n
 	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
 		if h.valid(now, epoch) {
 			m := min(n, h.amount-h.left)
 			h.left += m
+			l.spent -= m
+			l.unsaid -= m
 			n -= m
 		}
 	}
@@ -147,9 +147,12 @@ func (l *local) deniedFor(cost sluice.Tokens, now time.Duration) time.Duration {
 	if more := cost - l.denyCost; more > 0 && l.limit.Algorithm == sluice.TokenBucket {
 		amount, period := l.limit.Rate()
 		whole, rest := int64(more)/amount, int64(more)%amount
-		retry += time.Duration(whole*period+(rest*period+amount-1)/amount) * time.Microsecond
+		if whole > bucket.Forever/period {
+			return forever
+		}
+		retry = min(retry, forever) + time.Duration(whole*period+(rest*period+amount-1)/amount)*time.Microsecond
 	}
-	return retry
+	return min(retry, forever)
 }
 
 // breather is how long to leave a drained bucket alone, so that a few tokens
@@ -173,6 +176,19 @@ func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration)
 	l.unsaid = l.settle.amount - l.settle.left
 	for i := range l.holds {
 		l.unsaid += l.holds[i].amount - l.holds[i].left
+	}
+}
+
+// correct makes what the store said of the bucket true of this node, too: what
+// was spent here and is not reported yet is used, not held.
+func (l *local) correct(r *sluice.Result) {
+	spent := l.settle.amount - l.settle.left
+	for i := range l.holds {
+		spent += l.holds[i].amount - l.holds[i].left
+	}
+	r.Remaining -= spent
+	if l.limit.Algorithm == sluice.TokenBucket {
+		r.ResetAfter += l.dueIn(spent)
 	}
 }
 

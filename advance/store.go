@@ -188,9 +188,18 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	return s.inner.Return(ctx, returns)
 }
 
-// List asks the inner store. What it shows as held is in the nodes' hands.
+// List asks the inner store. What it shows as held is in the nodes' hands, less
+// what was spent here.
 func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
-	return s.inner.List(ctx, q)
+	page, err := s.inner.List(ctx, q)
+	for i := range page.Buckets {
+		b := &page.Buckets[i]
+		r := sluice.Result{Remaining: b.Remaining, ResetAfter: b.Reset}
+		s.correct(&sluice.Demand{Key: b.Key, Limit: b.Limit}, &r)
+		b.Held = max(0, b.Held-(b.Remaining-r.Remaining))
+		b.Remaining, b.Reset = r.Remaining, r.ResetAfter
+	}
+	return page, err
 }
 
 // forgive forgets a refusal, or all of them for [sluice.AnyKey].

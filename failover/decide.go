@@ -126,7 +126,7 @@ func (s *Store) takeLocally(w *work, t *sluice.Take, denied bool) error {
 func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration, denied bool) {
 	d.Allowed = w.decision.Allowed && !denied
 	d.Repeated = w.decision.Repeated
-	d.ID, d.Time, d.Demands = t.ID, w.decision.Time, t.Demands
+	d.ID, d.Time, d.Taken, d.Demands = t.ID, w.decision.Time, time.Time{}, t.Demands
 	d.Results = slices.Grow(d.Results[:0], len(t.Demands))[:len(t.Demands)]
 	for i := range d.Results {
 		dm, r := &t.Demands[i], &d.Results[i]
