@@ -14,6 +14,10 @@ SOAKCOUNT ?= 20
 SOAKFUZZ ?= 2m
 SOAKOUTAGE ?= 30s
 
+# How many simulated worlds soak plays, and which is the first.
+SOAKWORLDS ?= 20000
+SOAKFROM ?= 1
+
 say = @printf '\n==> %s\n'
 
 .PHONY: help
@@ -46,6 +50,16 @@ fuzz: ## Fuzz every target for FUZZTIME each (3s)
 	$(say) "fuzzing, $(FUZZTIME) each"
 	@scripts/fuzz $(FUZZTIME)
 
+.PHONY: mutants
+mutants: ## Put mended defects back one at a time, and expect the simulated worlds to find each
+	$(say) "mended defects, put back"
+	@scripts/mutants
+
+.PHONY: worlds
+worlds: ## Play SOAKWORLDS simulated worlds (20000) from seed SOAKFROM (1) on, and print how many
+	$(say) "$(SOAKWORLDS) worlds"
+	@go test -count 1 -timeout 6h -v -run '^TestWorlds$$' ./world -args -world.count $(SOAKWORLDS) -world.from $(SOAKFROM) | grep -v '^=== '
+
 # The benchmarks have their own module, so that the peers they compare with
 # never enter the product's.
 .PHONY: peers
@@ -62,6 +76,7 @@ bench: ## Compare with other limiters, and write docs/benchmarks.md
 soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m): finds what is rare
 	$(say) "tests, $(SOAKCOUNT) times"
 	@go test -race -count $(SOAKCOUNT) -timeout 6h ./...
+	@$(MAKE) --no-print-directory worlds
 	$(say) "Redis killed under load for $(SOAKOUTAGE)"
 	@mkdir -p bin
 	@go test -count 1 -timeout 30m -v -run '^TestOutageTimeline$$' ./failover -args -outage.length $(SOAKOUTAGE) -outage.picture $(CURDIR)/bin/outage.svg

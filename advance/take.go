@@ -261,6 +261,9 @@ func (s *Store) figures(l *local, now time.Duration) sluice.Result {
 			r.ResetAfter = time.Duration(end-at) * time.Microsecond
 		}
 	default:
+		if l.resets <= now && r.Remaining < l.limit.Capacity() {
+			return sluice.Result{Unknown: true} // what was used is over by now, or the store's clock stands
+		}
 		r.ResetAfter = max(l.resets-now, 0)
 	}
 	return r

@@ -129,7 +129,9 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 		}
 		le.at = t.Return.At
 		if d.Source == sluice.Unknown || d.Repeated {
-			le.stored = []time.Time{time.UnixMicro(t.Call.Store), time.UnixMicro(t.Return.Store)}
+			for _, e := range w.byCaller()[t.Caller] {
+				le.stored = append(le.stored, e.Decision.Time)
+			}
 		}
 		if t.Take.Lease {
 			leases[t.Take.ID] = le

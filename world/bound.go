@@ -28,7 +28,11 @@ func (w *World) bound() (failures []Failure) {
 	for i := range w.plan.Buckets {
 		b := &w.plan.Buckets[i]
 		if b.Limit.Algorithm == sluice.Concurrency {
-			failures = append(failures, w.inFlight(b)...)
+			check := w.inFlight
+			if w.live {
+				check = w.inFlightTold
+			}
+			failures = append(failures, check(b)...)
 			continue
 		}
 		for _, l := range w.lives(b) {
@@ -101,7 +105,7 @@ func (w *World) lives(b *Bucket) []*life {
 				continue
 			}
 			from := t.Call
-			if t.Decision.Source == sluice.FromLease {
+			if t.Decision.Source == sluice.FromLease && !w.live {
 				from = t.Return
 			}
 			for _, e := range effects[t.Caller] { // the last that it can have heard of
@@ -138,7 +142,7 @@ func (w *World) refunds(b *Bucket, lives []*life) {
 				leased[e.Settled.ID] -= back
 			}
 			if back > 0 {
-				add(lives, b, e.Stamp, e.Stamp, -back)
+				add(lives, b, e.Stamp, e.Until, -back)
 			}
 		}
 	}

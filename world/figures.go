@@ -1,7 +1,9 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-go/sluice"
 )
@@ -26,7 +28,7 @@ func (w *World) figures() (failures []Failure) {
 		failures = append(failures, Failure{"figures", t.Return.At, fmt.Sprintf("caller %d, %s by %s: ",
 			t.Caller>>16-1, t.Take.Demands[i].Key, t.Decision.Source) + fmt.Sprintf(format, args...)})
 	}
-	consumed := w.everConsumed()
+	consumed := w.consumption()
 	for _, t := range w.told {
 		if t.Take == nil || t.Err != nil || t.Lost || t.Decision.Repeated {
 			continue
@@ -44,7 +46,10 @@ func (w *World) figures() (failures []Failure) {
 			if r.Unknown || w.bucket(dm.Key).Other.Amount != 0 {
 				continue
 			}
-			least := capacity - consumed[dm.Key]
+			least := capacity - consumed.until(t.Return, dm.Key)
+			if w.live { // what lapsed is not known
+				least = min(least, 0)
+			}
 			if !w.indebted(dm.Key) && !w.has(Forget) && !w.has(Rollback) {
 				least = max(least, 0)
 			}
@@ -62,6 +67,9 @@ func (w *World) figures() (failures []Failure) {
 			}
 		}
 	}
+	if w.live {
+		return failures
+	}
 	for _, b := range w.store.list() {
 		if b.Remaining > b.Limit.Capacity() || b.Held < 0 || b.Consumed < 0 {
 			failures = append(failures, Failure{"figures", w.elapsed(), fmt.Sprintf("the store shows of %s that %s remain, %s are held and %s were consumed",
@@ -71,34 +79,48 @@ func (w *World) figures() (failures []Failure) {
 	return failures
 }
 
-// everConsumed is how much was consumed of each bucket in the whole world, at
-// most.
-func (w *World) everConsumed() map[sluice.Key]sluice.Tokens {
-	consumed := map[sluice.Key]sluice.Tokens{}
-	for i := range w.plan.Buckets {
-		consumed[w.plan.Buckets[i].Key] = w.store.lapsed(w.plan.Buckets[i].Key)
-	}
-	for _, e := range w.store.effects {
+// consumption is how much was consumed of each bucket until a moment, at most.
+type consumption struct {
+	world *World
+	asked []*Told // by when they asked
+	sums  map[sluice.Key]sluice.Tokens
+
+	effects, told int // how many are counted
+}
+
+func (w *World) consumption() *consumption {
+	c := &consumption{world: w, asked: slices.Clone(w.told), sums: map[sluice.Key]sluice.Tokens{}}
+	slices.SortFunc(c.asked, func(a, b *Told) int { return cmp.Compare(a.Call.At, b.Call.At) })
+	return c
+}
+
+// until counts up to a moment, which must not be before the last.
+func (c *consumption) until(at Stamp, k sluice.Key) sluice.Tokens {
+	effects := c.world.store.effects
+	for ; c.effects < len(effects) && effects[c.effects].At <= at.At; c.effects++ {
+		e := effects[c.effects]
 		if e.Err == nil && !e.Decision.Repeated {
 			for i := range e.Decision.Results {
-				consumed[e.Decision.Demands[i].Key] += max(e.Decision.Results[i].Consumed, 0)
+				c.sums[e.Decision.Demands[i].Key] += max(e.Decision.Results[i].Consumed, 0)
 			}
 		}
 	}
-	// What was spent of tokens in hand is told by nobody but those who did. A
+	// What is spent of tokens in hand is told by nobody but those who did. A
 	// node may have spent them for a caller that it could not tell any more.
-	for _, t := range w.told {
-		if t.Take != nil && t.Err == nil && !t.degraded() {
-			for i := range t.Decision.Results {
-				consumed[t.Take.Demands[i].Key] += t.Decision.Results[i].Consumed
-			}
-		} else if t.Take != nil {
-			for i := range t.Take.Demands {
-				consumed[t.Take.Demands[i].Key] += t.Take.Demands[i].Charge()
+	for ; c.told < len(c.asked) && c.asked[c.told].Call.At <= at.At; c.told++ {
+		t := c.asked[c.told]
+		if t.Take == nil {
+			continue
+		}
+		for i := range t.Take.Demands {
+			if t.Err == nil && !t.degraded() {
+				c.sums[t.Take.Demands[i].Key] += t.Decision.Results[i].Consumed
+			} else {
+				c.sums[t.Take.Demands[i].Key] += t.Take.Demands[i].Charge()
 			}
 		}
 	}
-	return consumed
+	return c.sums[k] + c.world.store.lapsed(k, at)
 }
 
 // indebted reports whether somebody may have consumed of a bucket without

@@ -32,9 +32,9 @@ type node struct {
 // See recovered for what they come to.
 var guard = failover.Config{
 	Backoff: time.Second, MaxBackoff: 4 * time.Second,
-	Testing:     failover.Phase{Successes: 2, For: 300 * time.Millisecond},
-	Partial:     failover.Phase{Successes: 3, For: 500 * time.Millisecond},
-	Stabilizing: failover.Phase{Successes: 3, For: 500 * time.Millisecond},
+	Testing:     failover.Phase{Successes: 1, For: 200 * time.Millisecond},
+	Partial:     failover.Phase{Successes: 1, For: 200 * time.Millisecond},
+	Stabilizing: failover.Phase{Successes: 2, For: 300 * time.Millisecond},
 	MaxBuckets:  1000,
 	Log:         slog.New(slog.DiscardHandler),
 }
@@ -54,7 +54,11 @@ func (w *World) start(slot int) {
 	config.Rand = func() float64 { return dice(w.plan.Seed, number, uint64(w.elapsed())).Float64() }
 	apart()
 	var err error
-	n.guarded, err = failover.New(n.port, config)
+	var store sluice.Store = n.port
+	if w.live {
+		store = w.clients[slot]
+	}
+	n.guarded, err = failover.New(store, config)
 	must(err)
 	apart()
 	n.ahead, err = advance.New(&stagger{n.guarded, n, "into failover"}, advance.Config{
@@ -106,10 +110,10 @@ func (n *node) clear() {
 	// As cmd/sluice does: the last opened first.
 	if err := n.recorder.Close(); err != nil {
 		n.unwritten = true
-		n.world.note(n.port, "usage is lost: %v", err)
+		n.world.note(n.port, "usage is lost")
 	}
 	if err := n.ahead.Close(); err != nil {
-		n.world.note(n.port, "holds are not returned: %v", err)
+		n.world.note(n.port, "holds are not returned")
 	}
 }
 

@@ -103,7 +103,7 @@ type Step struct {
 func NewPlan(seed uint64) Plan {
 	r := dice(seed, 1)
 	p := Plan{
-		Seed: seed, Nodes: 2 + r.IntN(3),
+		Seed: seed, Nodes: pick(r, 2, 2, 2, 3, 3, 4),
 		Length: pick(r, 3*time.Second, 4*time.Second, 6*time.Second, 12*time.Second),
 		Ahead:  between(r, 0, 400*24*time.Hour).Truncate(time.Microsecond),
 	}

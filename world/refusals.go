@@ -60,7 +60,9 @@ const (
 // greater cost after it; the last of them comes back. Sooner is not checked
 // where tokens were held, because they may be returned at any moment. Buckets
 // whose limit has changed are left out: until a take passes under the new
-// limit, they refill by the one before.
+// limit, they refill by the one before. So are answers of the deny cache while
+// a bucket stands still because the store's clock stepped back: the node
+// estimates by refill, for a second at most, after which the store tells.
 func (w *World) comeBackAlone() {
 	w.quiet.Store(true)
 	there := dice(w.plan.Seed, hash("there")).IntN(w.plan.Nodes)
@@ -71,6 +73,7 @@ func (w *World) comeBackAlone() {
 			}
 		}
 	}
+	time.Sleep(1100 * time.Millisecond) // until no node remembers a refusal of before
 	for i := range w.plan.Buckets {
 		r := dice(w.plan.Seed, hash("alone"), uint64(i))
 		b := &w.plan.Buckets[i]
@@ -149,6 +152,9 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 		// In the latter case only somebody before it in line is in the way, and
 		// the time is told as if that one had been served. If its caller died,
 		// its ticket has yet to lapse.
+		return
+	}
+	if t.Decision.Source == sluice.FromDenyCache && w.clocks.stood() > 0 {
 		return
 	}
 	early := soonest

@@ -22,6 +22,7 @@ type Report struct {
 	Plan     Plan
 	Failures []Failure
 	Told     int // answers to callers
+	Degraded int // of them, those given without the store
 	Effects  int // operations of the store
 	Hash     string
 	lines    []line
@@ -33,6 +34,11 @@ func (w *World) report() *Report {
 		return cmp.Or(cmp.Compare(a.Return.At, b.Return.At), cmp.Compare(a.Caller, b.Caller))
 	})
 	r := &Report{Plan: w.plan, Told: len(w.told), Effects: len(w.store.effects)}
+	for _, t := range w.told {
+		if t.degraded() {
+			r.Degraded++
+		}
+	}
 	r.Hash = w.history.hash()
 	for _, check := range []func() []Failure{w.bound, w.accounting, w.refusals, w.figures, w.waiting, w.repeats} {
 		r.Failures = append(r.Failures, check()...)

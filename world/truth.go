@@ -27,6 +27,7 @@ type truth struct {
 // Effect is something that happened in the store.
 type Effect struct {
 	Stamp
+	Until  Stamp // it may have happened later, until then
 	Caller caller
 	Slot   int
 	Life   int // of the store
@@ -91,6 +92,7 @@ func (t *truth) forget(f *Fault) {
 // remember keeps an effect for the checks.
 func (t *truth) remember(e *Effect) {
 	e.Stamp = t.world.clocks.stamp()
+	e.Until = e.Stamp
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.Life = t.lives
@@ -179,11 +181,11 @@ func (t *truth) close(k holdKey, now time.Time) {
 	}
 }
 
-// lapsed is all that ever was held of a bucket and not returned in time. It
-// counts as used though nobody may have spent it.
-func (t *truth) lapsed(k sluice.Key) (sum sluice.Tokens) {
+// lapsed is all that was held of a bucket until a moment and not returned in
+// time. It counts as used though nobody may have spent it.
+func (t *truth) lapsed(k sluice.Key, at Stamp) (sum sluice.Tokens) {
 	for hk, h := range t.holds {
-		if hk.key == k && !h.closed {
+		if hk.key == k && !h.closed && h.expires.UnixMicro() <= at.Latest {
 			sum += h.amount
 		}
 	}

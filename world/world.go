@@ -34,6 +34,10 @@ type World struct {
 	messages sync.WaitGroup
 
 	failures []Failure // found while it was played
+	ended    Stamp     // when all callers had been told
+
+	live    bool // it is played in real time, with these clients, one for each node
+	clients []sluice.Store
 }
 
 // hands are the clocks of a node.
@@ -46,11 +50,7 @@ type hands struct {
 // Play plays a plan and returns what there is to say about it. It has to be
 // called in a bubble of testing/synctest. The history is only kept if asked.
 func Play(p Plan, keep bool) *Report {
-	w := &World{plan: p, nodes: make([]*node, p.Nodes), gens: make([]int, p.Nodes), hands: make([]atomic.Pointer[hands], p.Nodes), inLine: map[*Told]bool{}}
-	w.clocks = newClocks(p.Ahead)
-	w.history = &history{keep: keep}
-	w.store = newTruth(w)
-	w.ledger = newLedger()
+	w := newWorld(p, keep)
 	for slot := range p.Nodes {
 		w.start(slot)
 	}
@@ -66,6 +66,16 @@ func Play(p Plan, keep bool) *Report {
 	}
 	w.messages.Wait()
 	return w.report()
+}
+
+func newWorld(p Plan, keep bool) *World {
+	w := &World{
+		plan: p, clocks: newClocks(p.Ahead), history: &history{keep: keep}, ledger: newLedger(),
+		nodes: make([]*node, p.Nodes), gens: make([]int, p.Nodes), hands: make([]atomic.Pointer[hands], p.Nodes),
+		inLine: map[*Told]bool{},
+	}
+	w.store = newTruth(w)
+	return w
 }
 
 // event is something that the plan has happen at a moment.
