@@ -83,7 +83,9 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	}
 	w := newWaiter(t.Priority)
 	busy := l.lines.busy(t)
-	if busy == nil {
+	if busy == nil || t.ID != "" || hopeless(t) {
+		// Who repeats a take gets its answer, and who can never pass is told so,
+		// whoever else waits.
 		if over, err := l.attempt(ctx, t, &d); over {
 			return d, err
 		}
@@ -108,10 +110,27 @@ func (l *Limiter) attempt(ctx context.Context, t *Take, d *Decision) (over bool,
 		return false, nil
 	}
 	l.decided(t, d, err, time.Since(start))
-	if err == nil {
+	switch {
+	case err == nil:
 		err = d.Err()
+	case t.Lease && ctx.Err() != nil:
+		l.undo(ctx, t)
 	}
 	return true, err
+}
+
+// undo releases a lease whose caller gave up while the store was deciding: it
+// may have been granted, and nobody would know of it.
+func (l *Limiter) undo(ctx context.Context, t *Take) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	var d Decision
+	l.store.Settle(ctx, &Settlement{ID: t.ID, Action: Release}, &d) //nolint:errcheck // at worst it expires
+}
+
+// hopeless reports whether t can never pass.
+func hopeless(t *Take) bool {
+	return slices.ContainsFunc(t.Demands, func(d Demand) bool { return !d.Shadow && d.Charge() > d.Limit.Capacity() })
 }
 
 // watch starts hearing of room made by other processes, once somebody waits.
@@ -163,7 +182,15 @@ func (l *Limiter) leave(ctx context.Context, t *Take) {
 // last answer, which is so old, then is its decision.
 func (l *Limiter) gaveUp(err error, t *Take, d *Decision, age time.Duration) error {
 	if len(d.Demands) == 0 {
-		return err
+		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+		defer cancel()
+		peek := *t
+		peek.Peek, peek.Lease, peek.ID, peek.Keep, peek.Ticket = true, false, "", 0, Ticket{}
+		if l.store.Take(ctx, &peek, d) != nil || d.Allowed {
+			*d = Decision{} // what there is belongs to those before it in line
+			return err
+		}
+		age = 0
 	}
 	for i := range d.Results {
 		r := &d.Results[i]

@@ -18,19 +18,19 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 	}
 	if err == nil && d.Source == sluice.FromStore && !d.Repeated {
 		for i := range d.Results {
-			s.correct(&t.Demands[i], &d.Results[i])
+			s.correct(&t.Demands[i], &d.Results[i], d.Time)
 		}
 	}
 	return err
 }
 
 // correct takes what was spent here out of what the store said remains.
-func (s *Store) correct(dm *sluice.Demand, r *sluice.Result) {
+func (s *Store) correct(dm *sluice.Demand, r *sluice.Result, at time.Time) {
 	sh := &s.table.shards[s.table.shard(&dm.Key)]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit {
-		l.correct(r)
+		l.correct(r, at)
 	}
 }
 
@@ -150,24 +150,25 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 			results[i] = s.result(st.local, dm.Charge(), d.Allowed, now)
 			continue
 		}
-		r := got.Results[next]
+		results[i] = got.Results[next]
 		next++
-		results[i] = r
-		if st.local == nil || got.Source != sluice.FromStore {
-			continue
+		if st.local != nil && got.Source == sluice.FromStore {
+			st.local.heard(&results[i], dm, sent, now)
+			st.local.correct(&results[i], d.Time)
 		}
-		st.local.heard(&r, dm, sent, now)
-		st.local.correct(&results[i])
 	}
 	d.Conclude()
 }
 
 // heard learns from what the store said of the bucket when it was asked at
-// sent.
+// sent, and says when it is asked again if that is later than it could be.
 func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration) {
 	cost, retry := dm.Charge(), r.RetryAfter
 	if l.refused > 0 && leasable(dm) && retry != sluice.Never {
 		retry = max(retry, l.breather())
+	}
+	if !r.Fits && retry > r.RetryAfter { // until then nobody is asked
+		r.RetryAfter, r.LatestAfter = retry, max(r.LatestAfter, retry)
 	}
 	shortOf := sluice.Tokens(0)
 	if !r.Fits || r.Free < cost {

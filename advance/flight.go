@@ -110,7 +110,9 @@ func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
 		return
 	}
 	l.settle, l.holds[0], l.holds[1] = l.holds[0], l.holds[1], hold{}
-	l.denyUntil, l.shortOf = 0, 0 // there will be more
+	if n >= l.denyCost { // that was refused only once this was spent
+		l.denyUntil, l.shortOf = 0, 0
+	}
 }
 
 // land takes in what a flight brought. After an error nothing is known, so

@@ -30,16 +30,6 @@ func (h *hold) giveUp(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
 	return all
 }
 
-// retire lets go of a hold that is idle or about to lapse. What refill repays
-// within a second of its lapsing is not worth a call.
-func (h *hold) retire(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
-	if l.limit.Algorithm == sluice.TokenBucket && l.dueIn(h.left) < time.Second {
-		*h = hold{}
-		return all
-	}
-	return h.giveUp(l, all)
-}
-
 // giveBack returns holds. Nothing is sent twice: after an error they count as
 // spent once they expire.
 func (s *Store) giveBack(ctx context.Context, returns []sluice.HoldReturn) error {
@@ -131,7 +121,7 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 		if now-l.used > returnAfter {
 			returns = l.settle.giveUp(l, returns)
 			for i := range l.holds {
-				returns = l.holds[i].retire(l, returns)
+				returns = l.holds[i].giveUp(l, returns)
 			}
 			if now > l.denyUntil {
 				delete(sh.byKey, k)
@@ -141,7 +131,7 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 		returns = l.settle.giveUp(l, returns)
 		for i := range l.holds {
 			if h := &l.holds[i]; h.until-now < returnBefore {
-				returns = h.retire(l, returns)
+				returns = h.giveUp(l, returns)
 			}
 		}
 	}

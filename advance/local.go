@@ -19,6 +19,7 @@ const (
 	horizon         = 2 * time.Second       // of traffic in a hold
 	gap             = 25 * time.Millisecond // least time between asking a drained bucket
 	denyFor         = time.Second           // a refusal is remembered for at most
+	many            = 3                     // takes refused lately: more than who comes back when told makes
 )
 
 // local is what this node knows of one bucket and has of its tokens.
@@ -180,15 +181,22 @@ func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration)
 }
 
 // correct makes what the store said of the bucket true of this node, too: what
-// was spent here and is not reported yet is used, not held.
-func (l *local) correct(r *sluice.Result) {
+// was spent here and is not reported yet is used, not held. It was said at at,
+// in the store's time.
+func (l *local) correct(r *sluice.Result, at time.Time) {
 	spent := l.settle.amount - l.settle.left
 	for i := range l.holds {
 		spent += l.holds[i].amount - l.holds[i].left
 	}
+	held := r.Free != r.Remaining
 	r.Remaining -= spent
-	if l.limit.Algorithm == sluice.TokenBucket {
-		r.ResetAfter += l.dueIn(spent)
+	r.Free = min(r.Free, r.Remaining)
+	switch {
+	case l.limit.Algorithm == sluice.TokenBucket && (held || spent > 0): // the store waits for what is held, too
+		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
+	case l.limit.Algorithm == sluice.FixedWindow && spent > 0 && r.ResetAfter == 0:
+		_, end := l.window(at.UnixMicro())
+		r.ResetAfter = time.Duration(end-at.UnixMicro()) * time.Microsecond
 	}
 }
 
@@ -239,7 +247,7 @@ func (l *local) spokenFor(cost sluice.Tokens, now time.Duration) bool {
 		return false
 	}
 	outlook := l.outlook(now)
-	return l.ahead()+cost > outlook || l.before+l.refused > outlook && now-l.told < denyFor
+	return l.ahead()+cost > outlook || l.before+l.refused > outlook+many*cost && now-l.told < denyFor
 }
 
 // retryIn is about when cost could pass that is spoken for: when there is

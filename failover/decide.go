@@ -142,6 +142,9 @@ func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration,
 				r.RetryAfter = retryIn // too much for the quota, but not for the limit
 			}
 		}
+		if !r.Fits && dm.Charge() > dm.Limit.Capacity() {
+			r.RetryAfter = sluice.Never // which is known without the store
+		}
 		if d.Allowed && !t.Peek && !dm.Shadow {
 			r.Consumed = dm.Charge()
 			if w.take.UpTo && len(w.demands) > 0 {
