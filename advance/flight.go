@@ -92,9 +92,11 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 			Key: l.key, Limit: l.limit, TTL: holdFor,
 			ID:  sluice.HoldID{Node: s.node, Seq: s.seq.Add(1)},
 			Min: min(f.least, most), Max: most,
-			Previous: l.settle.id, Spent: l.settle.amount - l.settle.left,
 		}
-		l.settle = hold{}
+		if l.pending == 0 { // or some of it may yet be given back
+			r.Previous, r.Spent = l.settle.id, l.settle.amount-l.settle.left
+			l.settle = hold{}
+		}
 		l.asked, l.spent, l.turned = now, 0, 0
 		f.shard.mu.Unlock()
 		requests = append(requests, r)

@@ -114,7 +114,7 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for k, l := range sh.byKey {
-		if l.asking != nil {
+		if l.asking != nil || l.pending > 0 {
 			continue
 		}
 		l.available(now, epoch) // drops what cannot be trusted

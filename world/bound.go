@@ -92,7 +92,7 @@ func (w *World) lives(b *Bucket) []*life {
 	for _, l := range lives {
 		l.limit, l.moments = b.looser(), map[int64]time.Duration{}
 		if holdAhead(l.limit) {
-			l.slack = w.excused(l, lives) * l.limit.Capacity() / 5
+			l.slack = w.excused(l) * l.limit.Capacity() / 5
 		}
 	}
 	effects := w.byCaller()
@@ -178,12 +178,13 @@ func add(lives []*life, b *Bucket, from, to Stamp, amount sluice.Tokens) {
 // excused is how often nodes may spend what they hold although the store does
 // not know of it any more: once each after it forgot and after each step
 // forward of its clock.
-func (w *World) excused(l *life, lives []*life) sluice.Tokens {
+func (w *World) excused(l *life) sluice.Tokens {
 	times := 0
 	for i := range w.plan.Faults {
 		switch f := &w.plan.Faults[i]; f.Kind {
 		case Forget, Rollback:
-			if w.store.forgot[f].At == l.from {
+			// Until its holds are over, through resets that come meanwhile.
+			if at := w.store.forgot[f].At; l.from >= at && l.from < at+15*time.Second {
 				times++
 			}
 		case Forward:
