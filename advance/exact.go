@@ -64,7 +64,7 @@ func inStore(seats []seat, demands []sluice.Demand, sign sluice.Tokens) {
 	for i := range seats {
 		switch st := &seats[i]; {
 		case st.what == inHand:
-			st.local.pending += sign * demands[i].Charge()
+			st.local.pend(st.of, int(sign))
 		case st.local != nil:
 			st.local.inStore += sign * demands[i].Charge()
 		}

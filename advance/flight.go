@@ -93,7 +93,7 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 			ID:  sluice.HoldID{Node: s.node, Seq: s.seq.Add(1)},
 			Min: min(f.least, most), Max: most,
 		}
-		if l.pending == 0 { // or some of it may yet be given back
+		if l.settle.pending == 0 { // or some of it may yet be given back
 			r.Previous, r.Spent = l.settle.id, l.settle.amount-l.settle.left
 			l.settle = hold{}
 		}
@@ -108,7 +108,7 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 // request for more: what is in our own hand must not be what is missing.
 func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
 	n := l.available(now, epoch)
-	if n == 0 || n >= least || n+l.outlook(now) < least || l.settle.id.Seq != 0 || l.pending > 0 {
+	if n == 0 || n >= least || n+l.outlook(now) < least || l.settle.id.Seq != 0 || l.holds[0].pending > 0 {
 		return
 	}
 	l.settle, l.holds[0], l.holds[1] = l.holds[0], l.holds[1], hold{}

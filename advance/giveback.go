@@ -20,9 +20,10 @@ func (l *local) returns(all []sluice.HoldReturn) []sluice.HoldReturn {
 	return all
 }
 
-// giveUp lets go of one hold, if it is one.
+// giveUp lets go of one hold, if it is one and nothing of it may yet be given
+// back.
 func (h *hold) giveUp(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
-	if h.id.Seq == 0 {
+	if h.id.Seq == 0 || h.pending > 0 {
 		return all
 	}
 	all = append(all, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: h.id, Spent: h.amount - h.left})
@@ -114,7 +115,7 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for k, l := range sh.byKey {
-		if l.asking != nil || l.pending > 0 {
+		if l.asking != nil {
 			continue
 		}
 		l.available(now, epoch) // drops what cannot be trusted

@@ -51,7 +51,6 @@ type local struct {
 	before    sluice.Tokens // and between the answer before and that one
 	waiting   sluice.Tokens // what callers want of the flight
 	inStore   sluice.Tokens // what takes want that the store is deciding
-	pending   sluice.Tokens // what is spent here if it allows the rest
 
 	used   time.Duration // last
 	asked  time.Duration // last
@@ -67,6 +66,10 @@ type hold struct {
 	left   sluice.Tokens
 	until  time.Duration
 	epoch  uint64
+
+	// pending is how many takes have spent of it that the store is yet to allow.
+	// It is not reported before they know.
+	pending int
 }
 
 func (h *hold) valid(now time.Duration, epoch uint64) bool {
@@ -99,16 +102,29 @@ func (l *local) available(now time.Duration, epoch uint64) sluice.Tokens {
 	return n
 }
 
-// spend takes n, which is available.
-func (l *local) spend(n sluice.Tokens, now time.Duration) {
+// spend takes n, which is available, and answers of which holds.
+func (l *local) spend(n sluice.Tokens, now time.Duration) (of [2]uint64) {
 	l.spent += n
 	l.unsaid += n
 	l.used = now
 	for i := range l.holds {
 		h := &l.holds[i]
 		m := min(n, h.left)
+		if m > 0 {
+			of[i] = h.id.Seq
+		}
 		h.left -= m
 		n -= m
+	}
+	return of
+}
+
+// pend counts a take that the store is yet to allow, or with -1 no longer.
+func (l *local) pend(of [2]uint64, sign int) {
+	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
+		if h.id.Seq != 0 && (h.id.Seq == of[0] || h.id.Seq == of[1]) {
+			h.pending += sign
+		}
 	}
 }
 
