@@ -53,10 +53,10 @@ const (
 // Wait takes, waiting in line until it can. Callers that want the same bucket
 // are served by priority, then by arrival, whichever process they are in; a
 // small cost does not slip past a large one, and a take that does not wait
-// comes after all who do. The first in line of each process
-// leaves a [Ticket] in the store, sleeps until its turn should have come, and
-// is woken when room is made before. Nothing is consumed until then, so giving
-// up costs nobody anything.
+// comes after all who do. The first in line of each process leaves a [Ticket]
+// in the store, sleeps until its turn should have come, and is woken when room
+// is made before. Nothing is consumed until then, so giving up costs nobody
+// anything.
 //
 // An error says why it gave up: a *[RefusedError] if it could wait for ever,
 // both ctx's error and the *[RefusedError] of the last answer if ctx ended.
