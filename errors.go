@@ -26,6 +26,16 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
+// LeaseCostError is the answer of every store to a settlement whose costs it
+// cannot set: of a limit that the lease does not have, or of concurrency, whose
+// cost is fixed.
+func LeaseCostError(limit string, fixed bool) error {
+	if fixed {
+		return fieldError("lease.costs", limit, "concurrency cannot be adjusted")
+	}
+	return fieldError("lease.costs", limit, "the lease has no limit of this name")
+}
+
 // FieldError says which field of the input is wrong, with which value, and
 // what would be right.
 type FieldError struct {

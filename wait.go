@@ -43,6 +43,9 @@ const (
 	// have passed.
 	heldUp = 250 * time.Millisecond
 
+	// leaveWithin is how long taking a ticket out may take; it lapses anyway.
+	leaveWithin = 250 * time.Millisecond
+
 	// leastSleep keeps a caller from asking in a tight loop.
 	leastSleep = 100 * time.Microsecond
 )
@@ -50,10 +53,10 @@ const (
 // Wait takes, waiting in line until it can. Callers that want the same bucket
 // are served by priority, then by arrival, whichever process they are in; a
 // small cost does not slip past a large one, and a take that does not wait
-// comes after all who do. Nobody polls: the first in line of each process
-// leaves a [Ticket] in the store, sleeps until its turn should have come, and
-// is woken when room is made before. Nothing is consumed until then, so giving
-// up costs nobody anything.
+// comes after all who do. The first in line of each process leaves a [Ticket]
+// in the store, sleeps until its turn should have come, and is woken when room
+// is made before. Nothing is consumed until then, so giving up costs nobody
+// anything.
 //
 // An error says why it gave up: a *[RefusedError] if it could wait for ever,
 // both ctx's error and the *[RefusedError] of the last answer if ctx ended.
@@ -80,7 +83,9 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	}
 	w := newWaiter(t.Priority)
 	busy := l.lines.busy(t)
-	if busy == nil {
+	if busy == nil || t.ID != "" || hopeless(t) {
+		// Who repeats a take gets its answer, and who can never pass is told so,
+		// whoever else waits.
 		if over, err := l.attempt(ctx, t, &d); over {
 			return d, err
 		}
@@ -105,10 +110,27 @@ func (l *Limiter) attempt(ctx context.Context, t *Take, d *Decision) (over bool,
 		return false, nil
 	}
 	l.decided(t, d, err, time.Since(start))
-	if err == nil {
+	switch {
+	case err == nil:
 		err = d.Err()
+	case t.Lease && ctx.Err() != nil:
+		l.undo(ctx, t)
 	}
 	return true, err
+}
+
+// undo releases a lease whose caller gave up while the store was deciding: it
+// may have been granted, and nobody would know of it.
+func (l *Limiter) undo(ctx context.Context, t *Take) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	var d Decision
+	l.store.Settle(ctx, &Settlement{ID: t.ID, Action: Release}, &d) //nolint:errcheck // at worst it expires
+}
+
+// hopeless reports whether t can never pass.
+func hopeless(t *Take) bool {
+	return slices.ContainsFunc(t.Demands, func(d Demand) bool { return !d.Shadow && d.Charge() > d.Limit.Capacity() })
 }
 
 // watch starts hearing of room made by other processes, once somebody waits.
@@ -125,6 +147,7 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Dec
 	asked, told := false, w.arrived
 	for pause := time.Duration(0); ; {
 		if err := l.lines.turn(ctx, w, pause); err != nil {
+			l.lines.stand(w, nil) // whoever is next need not wait for the rest
 			if asked {
 				l.leave(ctx, t)
 			}
@@ -146,7 +169,7 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Dec
 
 // leave takes the ticket of a caller that gave up out of the store.
 func (l *Limiter) leave(ctx context.Context, t *Take) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	tickets := make([]HoldReturn, len(t.Demands))
 	for i := range t.Demands {
@@ -159,7 +182,15 @@ func (l *Limiter) leave(ctx context.Context, t *Take) {
 // last answer, which is so old, then is its decision.
 func (l *Limiter) gaveUp(err error, t *Take, d *Decision, age time.Duration) error {
 	if len(d.Demands) == 0 {
-		return err
+		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+		defer cancel()
+		peek := *t
+		peek.Peek, peek.Lease, peek.ID, peek.Keep, peek.Ticket = true, false, "", 0, Ticket{}
+		if l.store.Take(ctx, &peek, d) != nil || d.Allowed {
+			*d = Decision{} // what there is belongs to those before it in line
+			return err
+		}
+		age = 0
 	}
 	for i := range d.Results {
 		r := &d.Results[i]
@@ -178,6 +209,11 @@ func (l *Limiter) gaveUp(err error, t *Take, d *Decision, age time.Duration) err
 func refusing(d *Decision) (keys []Key) {
 	for i := range d.Results {
 		if !d.Results[i].Fits && !d.Demands[i].Shadow {
+			keys = append(keys, d.Demands[i].Key)
+		}
+	}
+	if len(keys) == 0 { // the store does not say
+		for i := range d.Demands {
 			keys = append(keys, d.Demands[i].Key)
 		}
 	}

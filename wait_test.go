@@ -295,3 +295,36 @@ func TestManyBucketsWithoutDeadlock(t *testing.T) {
 		}
 	})
 }
+
+// TestBehindOthersInLine: who repeats a take gets its answer though others wait,
+// who can never pass is told so at once, and who was never first is told what
+// it waited for.
+func TestBehindOthersInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t)
+		one := demand("api", "1/minute burst 5", 5)
+		first := takeOf(one)
+		first.ID = "first"
+		if d, err := l.Wait(t.Context(), first); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		waiting := wait(t, l, takeOf(one))
+		start := time.Now()
+		if d, err := l.Wait(t.Context(), first); err != nil || !d.Repeated {
+			t.Errorf("repeated: %+v, %v", d, err)
+		}
+		var refused *sluice.RefusedError
+		if _, err := l.Wait(t.Context(), takeOf(demand("api", "1/minute burst 5", 6))); !errors.As(err, &refused) || refused.RetryAfter != sluice.Never {
+			t.Errorf("never: %v", err)
+		}
+		if since(start) != 0 {
+			t.Errorf("they waited for %s", since(start))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Wait(ctx, takeOf(one)); !errors.As(err, &refused) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("second in line: %v", err)
+		}
+		waiting.callOff(t)
+	})
+}

@@ -16,7 +16,22 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 	if err == nil && !t.Peek && s.returnHeld(ctx, t, d) {
 		err = s.inner.Take(ctx, t, d)
 	}
+	if err == nil && d.Source == sluice.FromStore && !d.Repeated {
+		for i := range d.Results {
+			s.correct(&t.Demands[i], &d.Results[i], d.Time)
+		}
+	}
 	return err
+}
+
+// correct takes what was spent here out of what the store said remains.
+func (s *Store) correct(dm *sluice.Demand, r *sluice.Result, at time.Time) {
+	sh := &s.table.shards[s.table.shard(&dm.Key)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit {
+		l.correct(r, at)
+	}
 }
 
 // returnHeld gives back what this node holds of buckets that refused because
@@ -49,7 +64,7 @@ func inStore(seats []seat, demands []sluice.Demand, sign sluice.Tokens) {
 	for i := range seats {
 		switch st := &seats[i]; {
 		case st.what == inHand:
-			st.local.pending += sign * demands[i].Charge()
+			st.local.pend(st.of, int(sign))
 		case st.local != nil:
 			st.local.inStore += sign * demands[i].Charge()
 		}
@@ -139,6 +154,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 		next++
 		if st.local != nil && got.Source == sluice.FromStore {
 			st.local.heard(&results[i], dm, sent, now)
+			st.local.correct(&results[i], d.Time)
 		}
 	}
 	d.Conclude()

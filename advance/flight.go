@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 const (
@@ -92,7 +93,7 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 			ID:  sluice.HoldID{Node: s.node, Seq: s.seq.Add(1)},
 			Min: min(f.least, most), Max: most,
 		}
-		if l.pending == 0 { // or some of it may yet be given back
+		if l.settle.pending == 0 { // or some of it may yet be given back
 			r.Previous, r.Spent = l.settle.id, l.settle.amount-l.settle.left
 			l.settle = hold{}
 		}
@@ -106,10 +107,14 @@ func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluic
 // merge gives a hold up that is not enough for least, to be returned with the
 // request for more: what is in our own hand must not be what is missing.
 func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
-	if n := l.available(now, epoch); n == 0 || n >= least || l.settle.id.Seq != 0 || l.pending > 0 {
+	n := l.available(now, epoch)
+	if n == 0 || n >= least || n+l.outlook(now) < least || l.settle.id.Seq != 0 || l.holds[0].pending > 0 {
 		return
 	}
 	l.settle, l.holds[0], l.holds[1] = l.holds[0], l.holds[1], hold{}
+	if n >= l.denyCost { // that was refused only once this was spent
+		l.denyUntil, l.shortOf = 0, 0
+	}
 }
 
 // land takes in what a flight brought. After an error nothing is known, so
@@ -200,5 +205,8 @@ func (l *local) dueIn(n sluice.Tokens) time.Duration {
 	if l.limit.Algorithm != sluice.TokenBucket || n <= 0 {
 		return 0
 	}
-	return time.Duration(float64(n) / float64(l.limit.Amount) * float64(l.limit.Period))
+	return time.Duration(min(float64(n)/float64(l.limit.Amount)*float64(l.limit.Period), float64(forever)))
 }
+
+// forever is the longest wait that is told, as by package bucket.
+const forever = bucket.Forever * time.Microsecond

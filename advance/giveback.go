@@ -20,24 +20,15 @@ func (l *local) returns(all []sluice.HoldReturn) []sluice.HoldReturn {
 	return all
 }
 
-// giveUp lets go of one hold, if it is one.
+// giveUp lets go of one hold, if it is one and nothing of it may yet be given
+// back.
 func (h *hold) giveUp(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
-	if h.id.Seq == 0 {
+	if h.id.Seq == 0 || h.pending > 0 {
 		return all
 	}
 	all = append(all, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: h.id, Spent: h.amount - h.left})
 	*h = hold{}
 	return all
-}
-
-// retire lets go of a hold that is idle or about to lapse. What refill repays
-// within a second of its lapsing is not worth a call.
-func (h *hold) retire(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
-	if l.limit.Algorithm == sluice.TokenBucket && l.dueIn(h.left) < time.Second {
-		*h = hold{}
-		return all
-	}
-	return h.giveUp(l, all)
 }
 
 // giveBack returns holds. Nothing is sent twice: after an error they count as
@@ -124,14 +115,14 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for k, l := range sh.byKey {
-		if l.asking != nil || l.pending > 0 {
+		if l.asking != nil {
 			continue
 		}
 		l.available(now, epoch) // drops what cannot be trusted
 		if now-l.used > returnAfter {
 			returns = l.settle.giveUp(l, returns)
 			for i := range l.holds {
-				returns = l.holds[i].retire(l, returns)
+				returns = l.holds[i].giveUp(l, returns)
 			}
 			if now > l.denyUntil {
 				delete(sh.byKey, k)
@@ -141,7 +132,7 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 		returns = l.settle.giveUp(l, returns)
 		for i := range l.holds {
 			if h := &l.holds[i]; h.until-now < returnBefore {
-				returns = h.retire(l, returns)
+				returns = h.giveUp(l, returns)
 			}
 		}
 	}

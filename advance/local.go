@@ -19,6 +19,7 @@ const (
 	horizon         = 2 * time.Second       // of traffic in a hold
 	gap             = 25 * time.Millisecond // least time between asking a drained bucket
 	denyFor         = time.Second           // a refusal is remembered for at most
+	many            = 3                     // takes refused lately: more than who comes back when told makes
 )
 
 // local is what this node knows of one bucket and has of its tokens.
@@ -50,7 +51,6 @@ type local struct {
 	before    sluice.Tokens // and between the answer before and that one
 	waiting   sluice.Tokens // what callers want of the flight
 	inStore   sluice.Tokens // what takes want that the store is deciding
-	pending   sluice.Tokens // what is spent here if it allows the rest
 
 	used   time.Duration // last
 	asked  time.Duration // last
@@ -66,6 +66,10 @@ type hold struct {
 	left   sluice.Tokens
 	until  time.Duration
 	epoch  uint64
+
+	// pending is how many takes have spent of it that the store is yet to allow.
+	// It is not reported before they know.
+	pending int
 }
 
 func (h *hold) valid(now time.Duration, epoch uint64) bool {
@@ -98,27 +102,40 @@ func (l *local) available(now time.Duration, epoch uint64) sluice.Tokens {
 	return n
 }
 
-// spend takes n, which is available.
-func (l *local) spend(n sluice.Tokens, now time.Duration) {
+// spend takes n, which is available, and answers of which holds.
+func (l *local) spend(n sluice.Tokens, now time.Duration) (of [2]uint64) {
 	l.spent += n
 	l.unsaid += n
 	l.used = now
 	for i := range l.holds {
 		h := &l.holds[i]
 		m := min(n, h.left)
+		if m > 0 {
+			of[i] = h.id.Seq
+		}
 		h.left -= m
 		n -= m
+	}
+	return of
+}
+
+// pend counts a take that the store is yet to allow, or with -1 no longer.
+func (l *local) pend(of [2]uint64, sign int) {
+	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
+		if h.id.Seq != 0 && (h.id.Seq == of[0] || h.id.Seq == of[1]) {
+			h.pending += sign
+		}
 	}
 }
 
 // giveBack undoes spend, if the tokens can still be used.
 func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
-	l.spent -= n
-	l.unsaid -= n
 	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
 		if h.valid(now, epoch) {
 			m := min(n, h.amount-h.left)
 			h.left += m
+			l.spent -= m
+			l.unsaid -= m
 			n -= m
 		}
 	}
@@ -147,9 +164,12 @@ func (l *local) deniedFor(cost sluice.Tokens, now time.Duration) time.Duration {
 	if more := cost - l.denyCost; more > 0 && l.limit.Algorithm == sluice.TokenBucket {
 		amount, period := l.limit.Rate()
 		whole, rest := int64(more)/amount, int64(more)%amount
-		retry += time.Duration(whole*period+(rest*period+amount-1)/amount) * time.Microsecond
+		if whole > bucket.Forever/period {
+			return forever
+		}
+		retry = min(retry, forever) + time.Duration(whole*period+(rest*period+amount-1)/amount)*time.Microsecond
 	}
-	return retry
+	return min(retry, forever)
 }
 
 // breather is how long to leave a drained bucket alone, so that a few tokens
@@ -173,6 +193,26 @@ func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration)
 	l.unsaid = l.settle.amount - l.settle.left
 	for i := range l.holds {
 		l.unsaid += l.holds[i].amount - l.holds[i].left
+	}
+}
+
+// correct makes what the store said of the bucket true of this node, too: what
+// was spent here and is not reported yet is used, not held. It was said at at,
+// in the store's time.
+func (l *local) correct(r *sluice.Result, at time.Time) {
+	spent := l.settle.amount - l.settle.left
+	for i := range l.holds {
+		spent += l.holds[i].amount - l.holds[i].left
+	}
+	held := r.Free != r.Remaining
+	r.Remaining -= spent
+	r.Free = min(r.Free, r.Remaining)
+	switch {
+	case l.limit.Algorithm == sluice.TokenBucket && (held || spent > 0): // the store waits for what is held, too
+		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
+	case l.limit.Algorithm == sluice.FixedWindow && spent > 0 && r.ResetAfter == 0:
+		_, end := l.window(at.UnixMicro())
+		r.ResetAfter = time.Duration(end-at.UnixMicro()) * time.Microsecond
 	}
 }
 
@@ -223,7 +263,7 @@ func (l *local) spokenFor(cost sluice.Tokens, now time.Duration) bool {
 		return false
 	}
 	outlook := l.outlook(now)
-	return l.ahead()+cost > outlook || l.before+l.refused > outlook && now-l.told < denyFor
+	return l.ahead()+cost > outlook || l.before+l.refused > outlook+many*cost && now-l.told < denyFor
 }
 
 // retryIn is about when cost could pass that is spoken for: when there is

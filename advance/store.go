@@ -155,7 +155,26 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 	for i := range changes {
 		s.forgive(changes[i].Key)
 	}
+	if err == nil {
+		s.learn(d)
+	}
 	return err
+}
+
+// learn remembers what the store said after a change, and takes what was spent
+// here out of what it says remains.
+func (s *Store) learn(d *sluice.Decision) {
+	now, _ := s.clock.now()
+	for i := range d.Results {
+		dm, r := &d.Demands[i], &d.Results[i]
+		sh := &s.table.shards[s.table.shard(&dm.Key)]
+		sh.mu.Lock()
+		if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit && !r.Unknown {
+			l.hear(r.Remaining, r.Free, 0, now)
+			l.correct(r, d.Time)
+		}
+		sh.mu.Unlock()
+	}
 }
 
 // Settle asks the inner store, and forgets refusals that it may end.
@@ -165,6 +184,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 		for i := range d.Demands {
 			s.forgive(d.Demands[i].Key)
 		}
+		s.learn(d)
 	}
 	return err
 }
@@ -172,8 +192,17 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 // Reset asks the inner store, and forgets refusals.
 func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	err := s.inner.Reset(ctx, keys)
+	now, _ := s.clock.now()
 	for _, k := range keys {
-		s.forgive(k)
+		sh := &s.table.shards[s.table.shard(&k)]
+		sh.mu.Lock()
+		if l := sh.byKey[k]; l != nil {
+			l.forgive()
+			if err == nil {
+				l.hear(l.limit.Capacity(), l.limit.Capacity(), 0, now)
+			}
+		}
+		sh.mu.Unlock()
 	}
 	return err
 }
@@ -188,9 +217,18 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	return s.inner.Return(ctx, returns)
 }
 
-// List asks the inner store. What it shows as held is in the nodes' hands.
+// List asks the inner store. What it shows as held is in the nodes' hands, less
+// what was spent here.
 func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
-	return s.inner.List(ctx, q)
+	page, err := s.inner.List(ctx, q)
+	for i := range page.Buckets {
+		b := &page.Buckets[i]
+		r := sluice.Result{Remaining: b.Remaining, ResetAfter: b.Reset}
+		s.correct(&sluice.Demand{Key: b.Key, Limit: b.Limit}, &r, page.Time)
+		b.Held = max(0, b.Held-(b.Remaining-r.Remaining))
+		b.Remaining, b.Reset = r.Remaining, r.ResetAfter
+	}
+	return page, err
 }
 
 // forgive forgets a refusal, or all of them for [sluice.AnyKey].

@@ -74,6 +74,7 @@ type seat struct {
 	local  *local  // nil: the store decides, and nothing is remembered
 	flight *flight // waited for
 	what   kind
+	of     [2]uint64 // the holds that were spent of
 }
 
 type kind uint8
@@ -168,7 +169,7 @@ func (s *Store) spendAll(seats []seat, demands []sluice.Demand, now time.Duratio
 			continue
 		}
 		cost := demands[i].Charge()
-		st.local.spend(cost, now)
+		st.of = st.local.spend(cost, now)
 		if st.local.wants(now, epoch) {
 			s.launch(st.local, &s.table.shards[st.shard], cost)
 		}

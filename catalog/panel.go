@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -17,6 +18,13 @@ const (
 	AlarmWarning  Alarm = "warning"
 	AlarmCritical Alarm = "critical"
 )
+
+// Worse reports whether a is nearer to a limit than b; any alarm is worse than
+// not knowing.
+func (a Alarm) Worse(b Alarm) bool {
+	order := []Alarm{"", AlarmNone, AlarmWarning, AlarmCritical}
+	return slices.Index(order, a) > slices.Index(order, b)
+}
 
 // Thresholds are the utilisations, in percent, from which there is an alarm.
 // The zero Thresholds are 70 and 90.

@@ -126,7 +126,7 @@ func (s *Store) takeLocally(w *work, t *sluice.Take, denied bool) error {
 func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration, denied bool) {
 	d.Allowed = w.decision.Allowed && !denied
 	d.Repeated = w.decision.Repeated
-	d.ID, d.Time, d.Demands = t.ID, w.decision.Time, t.Demands
+	d.ID, d.Time, d.Taken, d.Demands = t.ID, w.decision.Time, time.Time{}, t.Demands
 	d.Results = slices.Grow(d.Results[:0], len(t.Demands))[:len(t.Demands)]
 	for i := range d.Results {
 		dm, r := &t.Demands[i], &d.Results[i]
@@ -141,6 +141,9 @@ func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration,
 			if r.RetryAfter == sluice.Never {
 				r.RetryAfter = retryIn // too much for the quota, but not for the limit
 			}
+		}
+		if !r.Fits && dm.Charge() > dm.Limit.Capacity() {
+			r.RetryAfter = sluice.Never // which is known without the store
 		}
 		if d.Allowed && !t.Peek && !dm.Shadow {
 			r.Consumed = dm.Charge()

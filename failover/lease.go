@@ -139,13 +139,13 @@ func (le *lease) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 					continue // it took nothing, so there is nothing to change
 				}
 				if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != le.charges[i] {
-					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
+					return nil, sluice.LeaseCostError(c.Limit, true)
 				}
 				costs[i] = c.Cost
 			}
 		}
 		if !found {
-			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "the lease has no limit of this name"}
+			return nil, sluice.LeaseCostError(c.Limit, false)
 		}
 	}
 	for i := range costs {

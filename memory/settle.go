@@ -184,14 +184,14 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 			}
 			found = true
 			if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != r.charges[i] {
-				return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
+				return nil, sluice.LeaseCostError(c.Limit, true)
 			}
 			if r.decision.Results[i].Consumed > 0 {
 				costs[i] = c.Cost
 			}
 		}
 		if !found {
-			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "the lease has no limit of this name"}
+			return nil, sluice.LeaseCostError(c.Limit, false)
 		}
 	}
 	if st.Action == sluice.Release {

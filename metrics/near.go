@@ -21,7 +21,7 @@ const (
 
 	// forget is how long a bucket that nobody asks for is taken to be as full
 	// as it was if it is not known when it is full again: nobody tells when
-	// work in flight ends, nor when a leased window does.
+	// work in flight ends.
 	forget = time.Minute
 )
 

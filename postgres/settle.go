@@ -107,9 +107,9 @@ func (s *Store) flySettlements(b *batch) {
 		case leaseClosed:
 			r.answer(fmt.Errorf("lease %q: %w", r.id, sluice.ErrLeaseClosed))
 		case noSuchLimit:
-			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "the lease has no limit of this name"})
+			r.answer(sluice.LeaseCostError(untext(a.culprits[i]), false))
 		case unchangeable:
-			r.answer(&sluice.FieldError{Field: "lease.costs", Value: untext(a.culprits[i]), Reason: "concurrency cannot be adjusted"})
+			r.answer(sluice.LeaseCostError(untext(a.culprits[i]), true))
 		case settleLost:
 			s.settleAgain(r, &a, i, first, last)
 		}

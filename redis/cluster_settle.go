@@ -104,7 +104,7 @@ func (dir *directory) costs(st *sluice.Settlement) ([][]sluice.LimitCost, error)
 				here = true
 				// The script knows better, but not before others are settled.
 				if dm.Concurrency && int64(c.Cost) != dm.Cost && len(dir.Parts) > 1 {
-					return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
+					return nil, sluice.LeaseCostError(c.Limit, true)
 				}
 			}
 			if here {
@@ -113,7 +113,7 @@ func (dir *directory) costs(st *sluice.Settlement) ([][]sluice.LimitCost, error)
 			}
 		}
 		if !known {
-			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "the lease has no limit of this name"}
+			return nil, sluice.LeaseCostError(c.Limit, false)
 		}
 	}
 	return sorted, nil

@@ -80,20 +80,14 @@ func (s *Store) settle(ctx context.Context, r *request, st *sluice.Settlement, h
 
 // settleError is what a status that is no success means, or nil.
 func settleError(reply string, st *sluice.Settlement) error {
-	reason := ""
-	switch reply[0] {
-	default:
+	if reply[0] != noLimit && reply[0] != fixedCost {
 		return statusError(reply)
-	case noLimit:
-		reason = "the lease has no limit of this name"
-	case fixedCost:
-		reason = "concurrency cannot be adjusted"
 	}
 	limit := ""
 	if i := readNumber(reply[9:]); i >= 0 && int(i) < len(st.Costs) {
 		limit = st.Costs[i].Limit
 	}
-	return &sluice.FieldError{Field: "lease.costs", Value: limit, Reason: reason}
+	return sluice.LeaseCostError(limit, reply[0] == fixedCost)
 }
 
 // timesSettled are the times of a settlement, and of the take that it is of.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -12,7 +11,7 @@ import (
 // activity is what is asked of a bucket: by all nodes ever, as it is stored, and
 // by this node lately.
 type activity struct {
-	WaitingNodes *int   `json:"waitingNodes,omitempty"` // how many have callers waiting in line; absent if that is not known
+	WaitingNodes *int   `json:"waitingNodes,omitempty"` // how many have callers waiting in line; only lists of buckets tell
 	Total        *total `json:"total,omitempty"`        // absent if it was never taken, or that is not known
 	Node         *node  `json:"node,omitempty"`         // as this node has seen it
 }
@@ -62,30 +61,4 @@ func (s *server) activities(ctx context.Context, namespace string, keys []sluice
 
 func seriesOf(k *sluice.Key) catalog.Series {
 	return catalog.Series{Entity: k.Entity, Resource: k.Resource, Limit: k.Limit}
-}
-
-// waitingNodes finds, for each bucket, how many nodes have callers that wait for
-// it, in their order; nil where that is not known. resource is "" for all.
-func (s *server) waitingNodes(ctx context.Context, resource string, keys []sluice.Key) []*int {
-	pages := map[string]*sluice.Page{} // by entity; nil if there is none
-	counts := make([]*int, len(keys))
-	for i := range keys {
-		k := &keys[i]
-		page, looked := pages[k.Entity]
-		if !looked && k.Entity != "" { // which would mean everybody
-			if p, err := s.limiter.List(ctx, sluice.Query{Namespace: k.Namespace, Entity: k.Entity, Resource: resource, Max: 1000}); err == nil {
-				page = &p
-			}
-			pages[k.Entity] = page
-		}
-		if page == nil {
-			continue
-		}
-		if at := slices.IndexFunc(page.Buckets, func(b sluice.Bucket) bool { return b.Key == *k }); at >= 0 {
-			counts[i] = &page.Buckets[at].Tickets
-		} else if page.Next == "" {
-			counts[i] = new(int) // it is full, and nobody waits
-		}
-	}
-	return counts
 }

@@ -25,7 +25,7 @@ type statusAnswer struct {
 	Entity   string        `json:"entity"`
 	Resource string        `json:"resource"` // "" if it is about all that are in use
 	Tier     string        `json:"tier,omitempty"`
-	Alarm    catalog.Alarm `json:"alarm"` // the worst of all limits
+	Alarm    catalog.Alarm `json:"alarm,omitempty"` // the worst of all limits; absent if none is known
 	Limits   []limitStatus `json:"limits"`
 }
 
@@ -90,7 +90,7 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 			return err
 		}
 	}
-	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Alarm: catalog.AlarmNone, Limits: []limitStatus{}}
+	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Limits: []limitStatus{}}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
 		who.Resource = resource
@@ -105,16 +105,17 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 		answer.Tier = resolution.Tier
 		for i := range figures {
 			f := &figures[i]
-			if f.Alarm == catalog.AlarmCritical || answer.Alarm == catalog.AlarmNone && !f.Unknown {
+			if !f.Unknown && f.Alarm.Worse(answer.Alarm) {
 				answer.Alarm = f.Alarm
 			}
 			answer.Limits = append(answer.Limits, newLimitStatus(f))
 			keys = append(keys, sluice.Key{Namespace: who.Namespace, Entity: f.Entity, Resource: f.Resource, Limit: f.Limit})
 		}
 	}
-	waiting := s.waitingNodes(r.Context(), answer.Resource, keys)
+	if len(answer.Limits) == 0 {
+		answer.Alarm = catalog.AlarmNone
+	}
 	for i, a := range s.activities(r.Context(), who.Namespace, keys) {
-		a.WaitingNodes = waiting[i]
 		answer.Limits[i].activity = a
 	}
 	writeJSON(w, http.StatusOK, "application/json", answer)

@@ -13,13 +13,11 @@ import (
 
 // Event is something that happened to one bucket at some moment from Call to
 // Return, both included, in microseconds of the store's time.
-//
-// What was taken ahead, with a Delay, happens when its caller acts: add the
-// delay to both.
 type Event struct {
 	Call, Return int64
 
-	// Amount is what was consumed: Result.Consumed. Refunds are negative.
+	// Amount is what was consumed, Result.Consumed, or, negative, what came
+	// back of a refund: Result.Returned.
 	Amount sluice.Tokens
 }
 

@@ -170,14 +170,14 @@ func (r *receipt) settled(s *sluice.Settlement) ([]int64, error) {
 			}
 			known = true
 			if demand.Limit.Algorithm == sluice.Concurrency && int64(c.Cost) != costs[i] {
-				return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "concurrency cannot be adjusted"}
+				return nil, sluice.LeaseCostError(c.Limit, true)
 			}
 			if r.answer.Results[i].Consumed > 0 {
 				costs[i] = int64(c.Cost)
 			}
 		}
 		if !known {
-			return nil, &sluice.FieldError{Field: "lease.costs", Value: c.Limit, Reason: "the lease has no limit of this name"}
+			return nil, sluice.LeaseCostError(c.Limit, false)
 		}
 	}
 	if s.Action == sluice.Release {

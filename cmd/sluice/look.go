@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -97,7 +98,7 @@ func writeStatus(w io.Writer, s *client.Status) error {
 		_, err := fmt.Fprintln(w, head+": no limit applies")
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s\n", head, s.Alarm); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: %s\n", head, cmp.Or(string(s.Alarm), "not known, the store is away")); err != nil {
 		return err
 	}
 	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "FROM", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN",
