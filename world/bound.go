@@ -125,21 +125,28 @@ func (w *World) lives(b *Bucket) []*life {
 // refunds credits what came back.
 func (w *World) refunds(b *Bucket, lives []*life) {
 	leased := map[string]sluice.Tokens{} // by takes, with or without an answer
+	taken := map[string]time.Duration{}
 	for _, e := range w.store.effects {
 		if e.Err != nil || e.Decision.Repeated {
 			continue
 		}
 		for i := range e.Decision.Results {
 			if e.Take != nil && e.Take.Demands[i].Key == b.Key {
-				leased[e.Take.ID] = e.Decision.Results[i].Consumed
+				leased[e.Take.ID], taken[e.Take.ID] = e.Decision.Results[i].Consumed, e.At
 			}
 			back := e.Decision.Results[i].Returned
 			if e.Decision.Demands[i].Key != b.Key || back <= 0 {
 				continue
 			}
+			id := ""
 			if e.Settled != nil {
-				back = min(back, leased[e.Settled.ID])
-				leased[e.Settled.ID] -= back
+				id = e.Settled.ID
+			}
+			// A lease from before a reset gives back what others took since.
+			reset := slices.ContainsFunc(lives, func(l *life) bool { return taken[id] < l.from && l.from <= e.At })
+			if id != "" && !reset {
+				back = min(back, leased[id])
+				leased[id] -= back
 			}
 			if back > 0 {
 				add(lives, b, e.Stamp, e.Until, -back)

@@ -22,7 +22,8 @@ import (
 //
 // Tolerance: buckets whose limit changes are left out, because which of two
 // capacities an answer is about depends on whose answer it is. After the store
-// forgot what nodes hold, it may give it to others, which looks like a debt.
+// forgot what nodes hold, or its clock stepped past the end of their holds, it
+// may give it to others, which looks like a debt.
 func (w *World) figures() (failures []Failure) {
 	fail := func(t *Told, i int, format string, args ...any) {
 		failures = append(failures, Failure{"figures", t.Return.At, fmt.Sprintf("caller %d, %s by %s: ",
@@ -50,7 +51,7 @@ func (w *World) figures() (failures []Failure) {
 			if w.live { // what lapsed is not known
 				least = min(least, 0)
 			}
-			if !w.indebted(dm.Key) && !w.has(Forget) && !w.has(Rollback) {
+			if !w.indebted(dm.Key) && !w.has(Forget) && !w.has(Rollback) && !w.has(Forward) {
 				least = max(least, 0)
 			}
 			switch {
