@@ -26,11 +26,12 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 
 // correct takes what was spent here out of what the store said remains.
 func (s *Store) correct(dm *sluice.Demand, r *sluice.Result, at time.Time) {
+	now, epoch := s.clock.now()
 	sh := &s.table.shards[s.table.shard(&dm.Key)]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit {
-		l.correct(r, at)
+		l.correct(r, at, now, epoch)
 	}
 }
 
@@ -154,7 +155,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 		next++
 		if st.local != nil && got.Source == sluice.FromStore {
 			st.local.heard(&results[i], dm, sent, now)
-			st.local.correct(&results[i], d.Time)
+			st.local.correct(&results[i], d.Time, now, epoch)
 		}
 	}
 	d.Conclude()

@@ -199,10 +199,12 @@ func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration)
 // correct makes what the store said of the bucket true of this node, too: what
 // was spent here and is not reported yet is used, not held. It was said at at,
 // in the store's time.
-func (l *local) correct(r *sluice.Result, at time.Time) {
-	spent := l.settle.amount - l.settle.left
-	for i := range l.holds {
-		spent += l.holds[i].amount - l.holds[i].left
+func (l *local) correct(r *sluice.Result, at time.Time, now time.Duration, epoch uint64) {
+	spent := sluice.Tokens(0)
+	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
+		if h.valid(now, epoch) { // or the store counts all of it as spent
+			spent += h.amount - h.left
+		}
 	}
 	held := r.Free != r.Remaining
 	r.Remaining -= spent

@@ -164,14 +164,14 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 // learn remembers what the store said after a change, and takes what was spent
 // here out of what it says remains.
 func (s *Store) learn(d *sluice.Decision) {
-	now, _ := s.clock.now()
+	now, epoch := s.clock.now()
 	for i := range d.Results {
 		dm, r := &d.Demands[i], &d.Results[i]
 		sh := &s.table.shards[s.table.shard(&dm.Key)]
 		sh.mu.Lock()
 		if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit && !r.Unknown {
 			l.hear(r.Remaining, r.Free, 0, now)
-			l.correct(r, d.Time)
+			l.correct(r, d.Time, now, epoch)
 		}
 		sh.mu.Unlock()
 	}
