@@ -154,7 +154,9 @@ func (d *Decision) Conclude() {
 		return
 	}
 	for i := range d.Results {
-		d.Results[i].latest(&d.Demands[i].Limit)
+		if r := &d.Results[i]; r.RetryAfter != 0 && r.LatestAfter == 0 {
+			r.latest(&d.Demands[i].Limit)
+		}
 	}
 	if d.Allowed {
 		d.Decider = d.scarcest()

@@ -215,10 +215,10 @@ func tell(res *sluice.Result, spec *bucket.Spec, used, rem, cost int64, allowed 
 		cost = 0
 	}
 	left := sluice.Tokens(spec.Capacity - used)
-	*res = sluice.Result{
-		Fits: over <= 0, Consumed: sluice.Tokens(cost), Remaining: left, Free: left,
-		RetryAfter: wait, LatestAfter: wait, ResetAfter: time.Duration(spec.RepayIn(rem, used)) * time.Microsecond,
-	}
+	res.Fits, res.Held, res.Unknown = over <= 0, false, false
+	res.Consumed, res.Returned, res.Remaining, res.Free = sluice.Tokens(cost), 0, left, left
+	res.RetryAfter, res.LatestAfter = wait, wait
+	res.ResetAfter = time.Duration(spec.RepayIn(rem, used)) * time.Microsecond
 }
 
 // conclude tells what the results come to.
