@@ -139,3 +139,35 @@ func TestRoomMadeElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// answersLate grants what is asked, but its caller has gone before it says so.
+type answersLate struct {
+	*memory.Store
+	gone context.CancelFunc
+}
+
+func (a *answersLate) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	err := a.Store.Take(ctx, t, d)
+	if t.Lease && err == nil && d.Allowed && a.gone != nil {
+		a.gone()
+		return sluice.ErrUnknown
+	}
+	return err
+}
+
+// TestLeaseOfWhoHasGone: a lease that was granted while its caller gave up is
+// released, for nobody knows of it.
+func TestLeaseOfWhoHasGone(t *testing.T) {
+	store := &answersLate{Store: openStore(t)}
+	l := sluice.New(store)
+	ctx, cancel := context.WithCancel(t.Context())
+	store.gone = cancel
+	take := takeOf(demand("parallel", "1 concurrent", 1))
+	if lease, _, err := l.WaitAcquire(ctx, take); lease != nil || err == nil {
+		t.Fatalf("%v, %v", lease, err)
+	}
+	store.gone = nil
+	if lease, d, err := l.Acquire(t.Context(), take); lease == nil || err != nil {
+		t.Errorf("the place is still taken: %+v, %v", d, err)
+	}
+}

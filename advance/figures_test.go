@@ -105,3 +105,59 @@ func TestWhatWasNotAskedIsUnknown(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoeverIsAskedSaysTheSame: what this node has spent and not reported is
+// used, in takes, peeks and lists; its own adjustments and resets show at once.
+func TestWhoeverIsAskedSaysTheSame(t *testing.T) {
+	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
+		d, ctx := demand("a", "1000/day fixed"), context.Background()
+		left := func(what string, want int64) {
+			t.Helper()
+			peek, err := l.Peek(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := l.List(ctx, sluice.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := peek.Results[0].Remaining.Whole(); n != want || want < 1000 && page.Buckets[0].Remaining.Whole() != want {
+				t.Errorf("%s: a peek says %d, the list %+v, want %d", what, n, page.Buckets, want)
+			}
+		}
+		for range 50 {
+			take(t, l, d)
+		}
+		left("after 50 takes", 950)
+		if _, err := l.Adjust(ctx, costing(d, 300)); err != nil {
+			t.Fatal(err)
+		}
+		left("after an adjustment", 650)
+		if r := take(t, l, d).Results[0]; r.Remaining.Whole() != 649 {
+			t.Errorf("a take after an adjustment says %s", r.Remaining)
+		}
+		if err := l.Reset(ctx, d.Key); err != nil {
+			t.Fatal(err)
+		}
+		if r := take(t, l, d).Results[0]; r.Remaining.Whole() < 900 {
+			t.Errorf("a take after a reset says %s", r.Remaining)
+		}
+	})
+}
+
+// TestWaitsOfCenturies: a wait that is longer than a Duration is cut, not
+// turned around.
+func TestWaitsOfCenturies(t *testing.T) {
+	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
+		d := demand("a", "1/day burst 1000000")
+		for range 10 {
+			if r := take(t, l, costing(d, 90_000)).Results[0]; r.ResetAfter < 0 || r.RetryAfter < 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+		take(t, l, costing(d, 900_000))
+		if got := take(t, l, costing(d, 950_000)); got.Allowed || got.RetryAfter < 1000*time.Hour {
+			t.Errorf("told %s", got.RetryAfter)
+		}
+	})
+}
