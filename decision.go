@@ -37,6 +37,15 @@ type Result struct {
 	// Fits says whether this limit alone had room for the cost.
 	Fits bool
 
+	// Held says that the cost would fit but for what nodes hold ahead of need
+	// and for what callers want that are before it in line: it may pass
+	// before RetryAfter, as soon as some of it is returned.
+	Held bool
+
+	// Unknown says that Remaining, Free and ResetAfter are not known: the
+	// limit was not asked, or nobody could be.
+	Unknown bool
+
 	// Consumed is by how much net consumption changed: what was taken, or,
 	// negative, what was refunded, whatever refill did in between.
 	Consumed Tokens
@@ -64,15 +73,6 @@ type Result struct {
 
 	// ResetAfter is when the bucket is full again if nobody takes anything.
 	ResetAfter time.Duration
-
-	// Held says that the cost would fit but for what nodes hold ahead of need
-	// and for what callers want that are before it in line: it may pass
-	// before RetryAfter, as soon as some of it is returned.
-	Held bool
-
-	// Unknown says that Remaining, Free and ResetAfter are not known: the
-	// limit was not asked, or nobody could be.
-	Unknown bool
 }
 
 // ConcurrencyRetry is the longest RetryAfter of a concurrency limit. Nobody

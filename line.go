@@ -12,8 +12,9 @@ type waiter struct {
 	keys    []Key // of the lines it stands in
 	arrived time.Time
 	rank    time.Time
-	first   bool          // in all its lines
-	woken   chan struct{} // it is first, or there may be room sooner than expected
+	seq     uint64        // orders equal ranks
+	acting  bool          // in all its lines
+	woken   chan struct{} // it acts, or there may be room sooner than expected
 }
 
 func newWaiter(p Priority) *waiter {
@@ -28,15 +29,29 @@ func (w *waiter) wake() {
 	}
 }
 
-// lines are the callers of this process waiting for each bucket, by rank. A
-// caller stands in the lines of the buckets that had no room when it last
-// asked, and asks again only while it is first in every one of them: the
-// others would be told to wait behind it. Ranks order all callers alike, so
-// whoever ranks first overall is first in all its lines, and there is always
-// somebody who can act.
+func (w *waiter) before(o *waiter) bool {
+	if c := w.rank.Compare(o.rank); c != 0 {
+		return c < 0
+	}
+	return w.seq < o.seq
+}
+
+// line is who waits for a bucket, by rank, and who of them acts.
+type line struct {
+	waiters []*waiter
+	acting  *waiter
+}
+
+// lines are the callers of this process waiting for each bucket. A caller
+// stands in the lines of the buckets that had no room when it last asked. It
+// acts, which is to ask again, unless somebody who acts is before it in one of
+// its lines: it would be told to wait behind that one. Who is kept from acting
+// in one line keeps nobody in another, since it could not use what it got
+// there. Whoever ranks first overall acts, so there is always somebody.
 type lines struct {
 	mu    sync.Mutex
-	byKey map[Key][]*waiter
+	seq   uint64
+	byKey map[Key]*line
 	all   map[*waiter]struct{}
 }
 
@@ -45,7 +60,7 @@ func (ls *lines) busy(t *Take) (keys []Key) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range t.Demands {
-		if k := t.Demands[i].Key; len(ls.byKey[k]) > 0 && !t.Demands[i].Shadow {
+		if k := t.Demands[i].Key; ls.byKey[k] != nil && !t.Demands[i].Shadow {
 			keys = append(keys, k)
 		}
 	}
@@ -60,55 +75,90 @@ func (ls *lines) stand(w *waiter, keys []Key) {
 		return
 	}
 	if ls.byKey == nil {
-		ls.byKey, ls.all = map[Key][]*waiter{}, map[*waiter]struct{}{}
+		ls.byKey, ls.all = map[Key]*line{}, map[*waiter]struct{}{}
 	}
-	left := w.keys
-	for _, k := range left {
-		line := ls.byKey[k]
-		line = slices.Delete(line, slices.Index(line, w), slices.Index(line, w)+1)
-		if ls.byKey[k] = line; len(line) == 0 {
+	if len(w.keys) == 0 {
+		ls.seq++
+		w.seq = ls.seq
+		ls.all[w] = struct{}{}
+	}
+	changed := ls.rest(w, nil)
+	for _, k := range w.keys {
+		l := ls.byKey[k]
+		at := slices.Index(l.waiters, w)
+		if l.waiters = slices.Delete(l.waiters, at, at+1); len(l.waiters) == 0 {
 			delete(ls.byKey, k)
 		}
 	}
-	w.keys, w.first = keys, false
+	w.keys = keys
 	for _, k := range keys {
-		line := ls.byKey[k]
-		at := len(line)
-		for at > 0 && w.rank.Before(line[at-1].rank) {
-			at--
-			line[at].first = false
+		l := ls.byKey[k]
+		if l == nil {
+			l = &line{}
+			ls.byKey[k] = l
 		}
-		ls.byKey[k] = slices.Insert(line, at, w)
+		at := len(l.waiters)
+		for at > 0 && w.before(l.waiters[at-1]) {
+			at--
+		}
+		l.waiters = slices.Insert(l.waiters, at, w)
 	}
-	if len(keys) > 0 {
-		ls.all[w] = struct{}{}
-	} else {
+	if len(keys) == 0 {
 		delete(ls.all, w)
 	}
-	ls.promote(w)
-	for _, k := range left {
-		if line := ls.byKey[k]; len(line) > 0 {
-			ls.promote(line[0])
+	ls.elect(append(changed, keys...))
+}
+
+// elect lets those act in the lines of keys whom nobody keeps from it.
+func (ls *lines) elect(keys []Key) {
+	for len(keys) > 0 {
+		l := ls.byKey[keys[0]]
+		keys = keys[1:]
+		if l == nil {
+			continue
+		}
+		for _, w := range l.waiters {
+			if ls.kept(w) {
+				keys = ls.rest(w, keys)
+				continue
+			}
+			if !w.acting {
+				for _, k := range w.keys {
+					if later := ls.byKey[k].acting; later != nil {
+						keys = ls.rest(later, keys)
+					}
+					ls.byKey[k].acting = w
+				}
+				w.acting = true
+				w.wake()
+			}
+			break
 		}
 	}
 }
 
-// promote lets w act if it is first everywhere.
-func (ls *lines) promote(w *waiter) {
-	if w.first || len(w.keys) == 0 {
-		return
+// kept reports whether somebody who acts is before w in one of its lines.
+func (ls *lines) kept(w *waiter) bool {
+	return slices.ContainsFunc(w.keys, func(k Key) bool {
+		acting := ls.byKey[k].acting
+		return acting != nil && acting.before(w)
+	})
+}
+
+// rest lets w act no longer, and adds the lines in which others may now.
+func (ls *lines) rest(w *waiter, keys []Key) []Key {
+	if !w.acting {
+		return keys
 	}
+	w.acting = false
 	for _, k := range w.keys {
-		if ls.byKey[k][0] != w {
-			return
-		}
+		ls.byKey[k].acting = nil
 	}
-	w.first = true
-	w.wake()
+	return append(keys, w.keys...)
 }
 
-// turn waits until w has reason to ask: it is first, and the pause is over or
-// it was woken.
+// turn waits until w has reason to ask: it acts, and the pause is over or it
+// was woken.
 func (ls *lines) turn(ctx context.Context, w *waiter, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -122,9 +172,9 @@ func (ls *lines) turn(ctx context.Context, w *waiter, pause time.Duration) error
 			return err
 		}
 		ls.mu.Lock()
-		first := w.first
+		acting := w.acting
 		ls.mu.Unlock()
-		if first {
+		if acting {
 			select {
 			case <-w.woken: // asking once is enough
 			default:
@@ -134,8 +184,8 @@ func (ls *lines) turn(ctx context.Context, w *waiter, pause time.Duration) error
 	}
 }
 
-// wake tells those first in line for a bucket that there may be room: all of
-// them for [AnyKey].
+// wake tells who acts in the line for a bucket that there may be room: all who
+// wait for [AnyKey].
 func (ls *lines) wake(k Key) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -145,8 +195,8 @@ func (ls *lines) wake(k Key) {
 		}
 		return
 	}
-	if line := ls.byKey[k]; len(line) > 0 {
-		line[0].wake()
+	if l := ls.byKey[k]; l != nil && l.acting != nil {
+		l.acting.wake()
 	}
 }
 
@@ -170,8 +220,10 @@ func (l *Limiter) Waiting(k Key) Queue {
 	l.lines.mu.Lock()
 	defer l.lines.mu.Unlock()
 	var q Queue
-	for _, w := range l.lines.byKey[k] {
-		q.add(w)
+	if line := l.lines.byKey[k]; line != nil {
+		for _, w := range line.waiters {
+			q.add(w)
+		}
 	}
 	return q
 }

@@ -140,8 +140,8 @@ func (l *Limiter) watch() {
 	}
 }
 
-// lead asks whenever w is first in its lines and has reason to. d is the last
-// answer, if there was one.
+// lead asks whenever w acts and has reason to. d is the last answer, if there
+// was one.
 func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Decision, error) {
 	t.Ticket.ID = HoldID{Node: l.node, Seq: l.tickets.Add(1)}
 	asked, told := false, w.arrived

@@ -14,12 +14,12 @@ import (
 // What is counted is what callers were told: a take counts from the moment at
 // which it was decided to the moment at which its caller acts, which is when
 // Wait returns; tokens in hand are spent at the moment of the answer. Of a
-// refund only what came back into the bucket is credited, and of a lease no
-// more than was taken by asking.
+// refund only what came back into the bucket is credited. What an adjustment
+// adds to a lease counts as far as there was room for it.
 //
-// Not counted is what is answered without the store, which says so. A reset
-// begins a new life. Whoever consumes without asking may exceed the bound and
-// is not counted. Under a limit that changes the looser one applies.
+// Not counted is what is answered without the store, which says so, and what
+// is consumed without asking where there was no room. A reset begins a new
+// life. Under a limit that changes the looser one applies.
 //
 // Tolerance: none, except for what nodes hold, a fifth of the capacity each at
 // most, after the store forgot acknowledged writes and after its clock
@@ -118,38 +118,25 @@ func (w *World) lives(b *Bucket) []*life {
 			add(lives, b, from, t.Return, amount)
 		}
 	}
-	w.refunds(b, lives)
+	w.settled(b, lives)
 	return lives
 }
 
-// refunds credits what came back.
-func (w *World) refunds(b *Bucket, lives []*life) {
-	leased := map[string]sluice.Tokens{} // by takes, with or without an answer
-	taken := map[string]time.Duration{}
+// settled counts what was changed afterwards: what came back, and what was
+// added while there was room.
+func (w *World) settled(b *Bucket, lives []*life) {
 	for _, e := range w.store.effects {
 		if e.Err != nil || e.Decision.Repeated {
 			continue
 		}
 		for i := range e.Decision.Results {
-			if e.Take != nil && e.Take.Demands[i].Key == b.Key {
-				leased[e.Take.ID], taken[e.Take.ID] = e.Decision.Results[i].Consumed, e.At
-			}
-			back := e.Decision.Results[i].Returned
-			if e.Decision.Demands[i].Key != b.Key || back <= 0 {
-				continue
-			}
-			id := ""
-			if e.Settled != nil {
-				id = e.Settled.ID
-			}
-			// A lease from before a reset gives back what others took since.
-			reset := slices.ContainsFunc(lives, func(l *life) bool { return taken[id] < l.from && l.from <= e.At })
-			if id != "" && !reset {
-				back = min(back, leased[id])
-				leased[id] -= back
-			}
-			if back > 0 {
-				add(lives, b, e.Stamp, e.Until, -back)
+			r := &e.Decision.Results[i]
+			switch {
+			case e.Decision.Demands[i].Key != b.Key:
+			case r.Returned > 0:
+				add(lives, b, e.Stamp, e.Until, -r.Returned)
+			case e.Take == nil && r.Consumed > 0 && b.Limit.Algorithm == sluice.TokenBucket:
+				add(lives, b, e.Stamp, e.Until, min(r.Consumed, max(r.Free+r.Consumed, 0)))
 			}
 		}
 	}
