@@ -14,9 +14,11 @@ SOAKCOUNT ?= 20
 SOAKFUZZ ?= 2m
 SOAKOUTAGE ?= 30s
 
-# How many simulated worlds soak plays, and which is the first.
+# How many simulated worlds are played, and which is the first; and how many by
+# soak.
+WORLDS ?= 1000
+WORLDSFROM ?= 1
 SOAKWORLDS ?= 20000
-SOAKFROM ?= 1
 
 say = @printf '\n==> %s\n'
 
@@ -27,7 +29,7 @@ help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: deps lint race fuzz peers ## Everything that must hold before a change is merged
+test: deps lint race worlds fuzz peers ## Everything that must hold before a change is merged
 	$(say) "all good"
 
 .PHONY: deps
@@ -56,9 +58,9 @@ mutants: ## Put mended defects back one at a time, and expect the simulated worl
 	@scripts/mutants
 
 .PHONY: worlds
-worlds: ## Play SOAKWORLDS simulated worlds (20000) from seed SOAKFROM (1) on, and print how many
-	$(say) "$(SOAKWORLDS) worlds"
-	@go test -count 1 -timeout 6h -v -run '^TestWorlds$$' ./world -args -world.count $(SOAKWORLDS) -world.from $(SOAKFROM) | grep -v '^=== '
+worlds: ## Play WORLDS simulated worlds (1000) from seed WORLDSFROM (1) on, and print how many
+	$(say) "$(WORLDS) simulated worlds"
+	@go test -count 1 -timeout 6h -v -run '^TestWorlds$$' ./world -args -world.count $(WORLDS) -world.from $(WORLDSFROM) | grep -v '^=== '
 
 # The benchmarks have their own module, so that the peers they compare with
 # never enter the product's.
@@ -76,7 +78,7 @@ bench: ## Compare with other limiters, and write docs/benchmarks.md
 soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m): finds what is rare
 	$(say) "tests, $(SOAKCOUNT) times"
 	@go test -race -count $(SOAKCOUNT) -timeout 6h ./...
-	@$(MAKE) --no-print-directory worlds
+	@$(MAKE) --no-print-directory worlds WORLDS=$(SOAKWORLDS)
 	$(say) "Redis killed under load for $(SOAKOUTAGE)"
 	@mkdir -p bin
 	@go test -count 1 -timeout 30m -v -run '^TestOutageTimeline$$' ./failover -args -outage.length $(SOAKOUTAGE) -outage.picture $(CURDIR)/bin/outage.svg

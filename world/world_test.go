@@ -16,7 +16,7 @@ import (
 var (
 	one     = flag.Int64("world.seed", -1, "play the world of this seed alone, and print its history")
 	without = flag.String("world.without", "", "the numbers of faults to leave out of it, as a failure prints them")
-	count   = flag.Int("world.count", 1000, "how many worlds to play")
+	count   = flag.Int("world.count", 100, "how many worlds to play")
 	from    = flag.Uint64("world.from", 1, "the first seed")
 	most    = flag.Int("world.failures", 3, "after how many failing worlds to stop")
 )
