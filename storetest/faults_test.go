@@ -250,7 +250,7 @@ func refusalChangesLimit(m *Model) sluice.Store {
 
 func forgetsEarly(m *Model) sluice.Store {
 	return &faulty{Model: m, states: func(f *faulty, k sluice.Key, e *entry, now int64) {
-		if v := e.spec.View(&e.state, now); e.spec.ResetIn(&e.state, v) < 1000 { // the expiry in milliseconds, floored
+		if v := e.spec.View(&e.state, now); v.Held == 0 && e.spec.ResetIn(&e.state, v) < 1000 { // the expiry in milliseconds, floored
 			delete(f.buckets, k)
 		}
 	}}
