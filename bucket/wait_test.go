@@ -128,11 +128,11 @@ func TestLapsedHoldsAreConsumed(t *testing.T) {
 			s, now := someState(r, p)
 			now += r.Int64N(300)
 			v := p.View(&s, now)
-			want := s.Consumed + p.Lapsed(&s, v)
+			want := p.ConsumedBy(&s, v)
 			if p.Holdable() {
 				p.Take(&s, v, 0)
 			}
-			if s.Consumed != want || p.Lapsed(&s, p.View(&s, now)) != 0 {
+			if s.Consumed != want || p.ConsumedBy(&s, p.View(&s, now)) != want {
 				t.Fatalf("%s: consumed %d, want %d (%+v)", p.Limit, s.Consumed, want, s)
 			}
 		}
