@@ -71,7 +71,8 @@ type Result struct {
 	// takes anything: later than RetryAfter only for concurrency.
 	LatestAfter time.Duration
 
-	// ResetAfter is when the bucket is full again if nobody takes anything.
+	// ResetAfter is when nothing is used any more if nobody takes anything.
+	// What nodes hold ahead of need does not count.
 	ResetAfter time.Duration
 }
 

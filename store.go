@@ -228,7 +228,7 @@ type Bucket struct {
 	Remaining Tokens        // what is not used; below 0 it is a debt
 	Held      Tokens        // the part of Remaining that is in the hands of nodes
 	Consumed  Tokens        // net consumption since the bucket was last full, independent of refill
-	Reset     time.Duration // when it is full again
+	Reset     time.Duration // when nothing is used any more; what is held does not count
 	LastTaken time.Time     // zero for windows, which do not keep it
 	Tickets   int           // nodes with callers that wait for it
 }

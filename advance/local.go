@@ -206,11 +206,10 @@ func (l *local) correct(r *sluice.Result, at time.Time, now time.Duration, epoch
 			spent += h.amount - h.left
 		}
 	}
-	held := r.Free != r.Remaining
 	r.Remaining -= spent
 	r.Free = min(r.Free, r.Remaining)
 	switch {
-	case l.limit.Algorithm == sluice.TokenBucket && (held || spent > 0): // the store waits for what is held, too
+	case l.limit.Algorithm == sluice.TokenBucket && spent > 0:
 		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
 	case l.limit.Algorithm == sluice.FixedWindow && spent > 0 && r.ResetAfter == 0:
 		_, end := l.window(at.UnixMicro())

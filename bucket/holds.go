@@ -118,15 +118,15 @@ func (p *Spec) commitHolds(s *State, v View) {
 	})
 }
 
-// Lapsed is how much v counts of holds that expired and that s does not count
-// as consumed yet.
-func (p *Spec) Lapsed(s *State, v View) int64 {
-	if s.Ext == nil {
-		return 0
+// ConsumedBy is the net consumption at v: what s counts, and the holds that have
+// expired since s was written.
+func (p *Spec) ConsumedBy(s *State, v View) int64 {
+	n := s.Consumed
+	if s.Ext != nil {
+		n -= v.Held
+		for i := range s.Ext.Holds {
+			n += s.Ext.Holds[i].Amount
+		}
 	}
-	var n int64
-	for i := range s.Ext.Holds {
-		n += s.Ext.Holds[i].Amount
-	}
-	return n - v.Held
+	return Saturate(n)
 }

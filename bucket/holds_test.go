@@ -57,7 +57,7 @@ func TestExpiredHoldsAreSpent(t *testing.T) {
 			t.Errorf("a late return of %d was taken", spent)
 		}
 	}
-	if v := p.View(&s, now); v.Available() != 10_000 || s.Consumed+p.Lapsed(&s, v) != 20_000 {
+	if v := p.View(&s, now); v.Available() != 10_000 || p.ConsumedBy(&s, v) != 20_000 {
 		t.Errorf("%+v, consumed %d", v, s.Consumed)
 	}
 }
@@ -95,7 +95,7 @@ func TestHoldsEndWithTheirWindow(t *testing.T) {
 	if p.Return(&s, p.View(&s, epoch+60*second), sluice.HoldID{Seq: 1}, 0) {
 		t.Error("the last window's hold was returned into this one")
 	}
-	if n := s.Consumed + p.Lapsed(&s, p.View(&s, epoch+60*second)); n != 4000 {
+	if n := p.ConsumedBy(&s, p.View(&s, epoch+60*second)); n != 4000 {
 		t.Errorf("net consumption is %d: what a dead hold had counts as spent", n)
 	}
 }

@@ -56,8 +56,8 @@ type State struct {
 	// number, not its time); not used by concurrency.
 	Time int64
 
-	// Consumed is net consumption since the bucket was last full and
-	// forgotten, whatever has been refilled since.
+	// Consumed is net consumption since the bucket was last full, whatever
+	// has been refilled since. A store forgets it with a state that is idle.
 	Consumed int64
 
 	Ext *Ext // nil for most buckets
@@ -166,12 +166,14 @@ func (p *Spec) retryIn(s *State, v View, cost int64) int64 {
 	return p.until(s, v, p.Capacity-cost)
 }
 
-// ResetIn is in how many microseconds nothing is used or held any more, so
-// that the state can be forgotten.
+// ResetIn is in how many microseconds nothing is used any more if nothing else
+// happens. What nodes hold is not used, and may come back at any moment: it
+// does not count.
 func (p *Spec) ResetIn(s *State, v View) int64 {
-	if v.Idle() {
+	if v.Used == 0 {
 		return 0
 	}
+	v.Held = 0
 	return v.later(p.until(s, v, 0))
 }
 

@@ -155,4 +155,8 @@ func TestConsumedSaturates(t *testing.T) {
 	if s.Consumed != 1<<53-1 {
 		t.Errorf("consumed %d", s.Consumed)
 	}
+	p.Hold(&s, p.View(&s, now), bucket.Hold{ID: sluice.HoldID{Seq: 1}, Amount: 1000, Expires: now + second})
+	if n := p.ConsumedBy(&s, p.View(&s, now+second)); n != 1<<53-1 {
+		t.Errorf("consumed %d after a hold expired", n)
+	}
 }

@@ -150,7 +150,7 @@ func (e *Editor) CreateEntity(ctx context.Context, entity Entity) (Entity, error
 			return err
 		}
 		if entity.Parent != "" {
-			if _, err := b.under(entity.ID, entity.Parent, 1); err != nil {
+			if err := b.under(entity.ID, entity.Parent, 1); err != nil {
 				return err
 			}
 			b.touch(guardTree)

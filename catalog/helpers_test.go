@@ -19,6 +19,7 @@ type shaky struct {
 	catalog.Store
 	away     atomic.Bool
 	resolves atomic.Int64
+	totals   []int // how many were asked for at once
 }
 
 func (s *shaky) Resolve(ctx context.Context, q catalog.ResolveQuery) ([]catalog.Record, error) {
@@ -27,6 +28,11 @@ func (s *shaky) Resolve(ctx context.Context, q catalog.ResolveQuery) ([]catalog.
 		return nil, sluice.ErrUnavailable
 	}
 	return s.Store.Resolve(ctx, q)
+}
+
+func (s *shaky) Totals(ctx context.Context, namespace string, series []catalog.Series) ([]catalog.UsageRow, error) {
+	s.totals = append(s.totals, len(series))
+	return s.Store.Totals(ctx, namespace, series)
 }
 
 func (s *shaky) Find(ctx context.Context, kind catalog.Kind, id string) (catalog.Record, error) {

@@ -8,12 +8,13 @@ import (
 
 // under makes the batch hold only while parent and all above it are what they
 // are now, and says whether an entity with height levels, itself the first,
-// may stand under parent. It answers how deep parent stands: 1 at the top.
-func (b *build) under(id, parent string, height int) (depth int, err error) {
+// may stand under parent.
+func (b *build) under(id, parent string, height int) error {
 	records, err := b.e.catalog.store.Resolve(b.ctx, ResolveQuery{Namespace: b.e.namespace, Entity: parent})
 	if err != nil {
-		return 0, err
+		return err
 	}
+	depth := 0 // of parent: 1 at the top
 	above := map[string]Record{}
 	for _, r := range records {
 		if r.Kind == KindEntity {
@@ -24,16 +25,16 @@ func (b *build) under(id, parent string, height int) (depth int, err error) {
 		r, ok := above[at]
 		switch {
 		case at == id:
-			return 0, fieldError("entity.parent", parent, fmt.Sprintf("is below %s itself: that would be a circle", clip(id)))
+			return fieldError("entity.parent", parent, fmt.Sprintf("is below %s itself: that would be a circle", clip(id)))
 		case !ok && at == parent:
-			return 0, fmt.Errorf("entity.parent: %w", about("entity", parent, ErrNotFound))
+			return fmt.Errorf("entity.parent: %w", about("entity", parent, ErrNotFound))
 		case !ok || depth+height >= MaxDepth:
-			return 0, fieldError("entity.parent", parent, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
+			return fieldError("entity.parent", parent, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
 		}
 		b.check(r.RecordKey, r.Version)
 		depth++
 	}
-	return depth, nil
+	return nil
 }
 
 // move checks that an entity that is there may stand under another parent,
@@ -49,8 +50,7 @@ func (b *build) move(id, parent string) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.under(id, parent, height)
-	return err
+	return b.under(id, parent, height)
 }
 
 // height is how many levels there are from id downwards, its own included.

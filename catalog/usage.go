@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -99,12 +100,12 @@ func (r *UsageRow) used() Used {
 	return Used{r.Entity, r.Resource, r.Limit, r.Start, sluice.Tokens(max(r.Amount, 0)), r.Count, r.Last}
 }
 
-// Totals finds what was ever consumed in series of a namespace, at most 1000.
-// Those that were never used are left out. The last second may be missing.
+// maxTotals is how many totals are read at once; see [Store.Totals].
+const maxTotals = 1000
+
+// Totals finds what was ever consumed in series of a namespace. Those that were
+// never used are left out. The last second may be missing.
 func (c *Catalog) Totals(ctx context.Context, namespace string, series []Series) (map[Series]Used, error) {
-	if len(series) == 0 {
-		return nil, nil
-	}
 	asked := make(map[Series]Series, len(series)) // by what is stored
 	stored := make([]Series, len(series))
 	for i, s := range series {
@@ -112,14 +113,16 @@ func (c *Catalog) Totals(ctx context.Context, namespace string, series []Series)
 		stored[i] = Series{k.Entity, k.Resource, k.Limit}
 		asked[stored[i]] = s
 	}
-	rows, err := c.store.Totals(ctx, namespace, stored)
-	if err != nil {
-		return nil, err
-	}
-	totals := make(map[Series]Used, len(rows))
-	for i := range rows {
-		u := rows[i].used()
-		totals[asked[Series{u.Entity, u.Resource, u.Limit}]] = u
+	totals := make(map[Series]Used, len(series))
+	for some := range slices.Chunk(stored, maxTotals) {
+		rows, err := c.store.Totals(ctx, namespace, some)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			u := rows[i].used()
+			totals[asked[Series{u.Entity, u.Resource, u.Limit}]] = u
+		}
 	}
 	return totals, nil
 }

@@ -112,3 +112,26 @@ func TestFiguresThatAreNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestTotalsAreReadInParts: however many series are asked for, no statement asks
+// a store for more than it takes.
+func TestTotalsAreReadInParts(t *testing.T) {
+	a := openAccounts(t)
+	l, flush := a.node()
+	a.lease(l, "100/s", 80)
+	flush()
+	series := make([]catalog.Series, 2500)
+	for i := range series {
+		series[i] = catalog.Series{Entity: fmt.Sprint("e", i), Resource: "chat", Limit: "tpm"}
+	}
+	alice := catalog.Series{Entity: "alice", Resource: "chat", Limit: "tpm"}
+	series[2400] = alice
+	totals, err := a.c.Totals(a.ctx, catalog.DefaultNamespace, series)
+	a.no(err)
+	if len(totals) != 1 || totals[alice].Amount != 80*sluice.Token {
+		t.Errorf("totals are %+v", totals)
+	}
+	if got := fmt.Sprint(a.bench.store.totals); got != "[1000 1000 500]" {
+		t.Errorf("%s series were asked for at once", got)
+	}
+}

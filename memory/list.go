@@ -92,7 +92,7 @@ func (s *Store) listRecord(all []found, t *table, at int, sc *scope, from int, n
 			Limit:     spec.Limit,
 			Remaining: sluice.Tokens(v.Remaining()),
 			Held:      sluice.Tokens(v.Held),
-			Consumed:  sluice.Tokens(st.Consumed + spec.Lapsed(&st, v)),
+			Consumed:  sluice.Tokens(spec.ConsumedBy(&st, v)),
 			Reset:     duration(spec.ResetIn(&st, v)),
 			LastTaken: spec.LastTaken(&st),
 			Tickets:   v.Tickets,

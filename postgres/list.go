@@ -159,7 +159,7 @@ func (s *Store) bucket(r *row) (sluice.Bucket, bool, error) {
 		Limit:     r.limit,
 		Remaining: sluice.Tokens(v.Remaining()),
 		Held:      sluice.Tokens(v.Held),
-		Consumed:  sluice.Tokens(bucket.Saturate(r.state.Consumed + spec.Lapsed(&r.state, v))),
+		Consumed:  sluice.Tokens(spec.ConsumedBy(&r.state, v)),
 		Reset:     duration(spec.ResetIn(&r.state, v)),
 		LastTaken: spec.LastTaken(&r.state),
 		Tickets:   v.Tickets,

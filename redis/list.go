@@ -14,7 +14,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
-	"github.com/sluice-go/sluice/bucket"
 )
 
 // A list is made by SCAN, which goes through all keys of all nodes, so that
@@ -172,7 +171,7 @@ func (s *Store) describe(record, raw string, q *sluice.Query, now int64) ([]slui
 			Limit:     b.limit,
 			Remaining: sluice.Tokens(v.Remaining()),
 			Held:      sluice.Tokens(v.Held),
-			Consumed:  sluice.Tokens(bucket.Saturate(b.state.Consumed + c.spec.Lapsed(&b.state, v))),
+			Consumed:  sluice.Tokens(c.spec.ConsumedBy(&b.state, v)),
 			Reset:     microseconds(c.spec.ResetIn(&b.state, v)),
 			LastTaken: c.spec.LastTaken(&b.state),
 			Tickets:   v.Tickets,

@@ -159,70 +159,6 @@ func forgivesDebt(m *Model) sluice.Store {
 	}}
 }
 
-func creditsLateReturn(m *Model) sluice.Store {
-	return &faulty{Model: m, returned: func(f *faulty, r *sluice.HoldReturn) {
-		e := f.buckets[r.Key]
-		if e == nil || e.state.Ext == nil {
-			return
-		}
-		now := f.now().UnixMicro()
-		x := e.state.Ext
-		x.Holds = slices.DeleteFunc(x.Holds, func(h bucket.Hold) bool { return h.ID == r.ID && h.Expires <= now })
-	}}
-}
-
-func returnsExpired(m *Model) sluice.Store {
-	return &faulty{Model: m, states: func(_ *faulty, _ sluice.Key, e *entry, now int64) {
-		if x := e.state.Ext; x != nil {
-			x.Holds = slices.DeleteFunc(x.Holds, func(h bucket.Hold) bool { return h.Expires <= now })
-		}
-	}}
-}
-
-func neverRecalls(m *Model) sluice.Store {
-	return &faulty{Model: m, states: func(_ *faulty, _ sluice.Key, e *entry, _ int64) {
-		if x := e.state.Ext; x != nil {
-			x.Recalled, x.RecallCost = 0, 0
-		}
-	}}
-}
-
-// waits changes what refusals say.
-func waits(m *Model, change func(*sluice.Result)) sluice.Store {
-	return &faulty{Model: m, after: func(_ *faulty, _ *sluice.Take, d *sluice.Decision) {
-		for i := range d.Results {
-			if d.Results[i].RetryAfter != 0 {
-				change(&d.Results[i])
-			}
-		}
-		d.Conclude()
-	}}
-}
-
-func retriesEarly(m *Model) sluice.Store {
-	return waits(m, func(r *sluice.Result) {
-		if r.RetryAfter != sluice.Never && r.RetryAfter > time.Microsecond {
-			r.RetryAfter -= time.Microsecond
-		}
-	})
-}
-
-func retriesLate(m *Model) sluice.Store {
-	return waits(m, func(r *sluice.Result) {
-		if r.RetryAfter != sluice.Never {
-			r.RetryAfter += time.Microsecond
-		}
-	})
-}
-
-func neverIsNotYet(m *Model) sluice.Store {
-	return waits(m, func(r *sluice.Result) {
-		if r.RetryAfter == sluice.Never {
-			r.RetryAfter = 99 * time.Second
-		}
-	})
-}
-
 // alsoConsumes consumes more than it says, without asking.
 func (f *faulty) alsoConsumes(t *sluice.Take, amount func(i int) sluice.Tokens) {
 	for i, d := range t.Demands {
@@ -246,25 +182,6 @@ func burnsFraction(m *Model) sluice.Store {
 	}}
 }
 
-// pushesIn lets a take without a ticket pass those who wait.
-func pushesIn(m *Model) sluice.Store {
-	return &faulty{Model: m, states: func(f *faulty, k sluice.Key, e *entry, now int64) {
-		if x := e.state.Ext; x != nil {
-			x.Tickets = nil
-		}
-	}}
-}
-
-// servesLastFirst turns the line around.
-func servesLastFirst(m *Model) sluice.Store {
-	return &faulty{Model: m, before: func(_ *faulty, t *sluice.Take) { t.Ticket.Rank = -t.Ticket.Rank }}
-}
-
-// neverLeaves keeps the tickets of those who have passed.
-func neverLeaves(m *Model) sluice.Store {
-	return &faulty{Model: m, returned: func(_ *faulty, r *sluice.HoldReturn) { r.ID = sluice.HoldID{} }}
-}
-
 // booksWhatCameBack counts a refund as what refill left of it.
 func booksWhatCameBack(m *Model) sluice.Store {
 	return &faulty{Model: m, adjusted: func(_ *faulty, _ []sluice.Demand, d *sluice.Decision) {
@@ -272,15 +189,6 @@ func booksWhatCameBack(m *Model) sluice.Store {
 			if r := &d.Results[i]; r.Consumed < 0 {
 				r.Consumed = -r.Returned
 			}
-		}
-	}}
-}
-
-// heldIsUsed shows what nodes hold as used.
-func heldIsUsed(m *Model) sluice.Store {
-	return &faulty{Model: m, after: func(_ *faulty, _ *sluice.Take, d *sluice.Decision) {
-		for i := range d.Results {
-			d.Results[i].Remaining = d.Results[i].Free
 		}
 	}}
 }
@@ -342,7 +250,7 @@ func refusalChangesLimit(m *Model) sluice.Store {
 
 func forgetsEarly(m *Model) sluice.Store {
 	return &faulty{Model: m, states: func(f *faulty, k sluice.Key, e *entry, now int64) {
-		if v := e.spec.View(&e.state, now); e.spec.ResetIn(&e.state, v) < 1000 { // the expiry in milliseconds, floored
+		if v := e.spec.View(&e.state, now); v.Held == 0 && e.spec.ResetIn(&e.state, v) < 1000 { // the expiry in milliseconds, floored
 			delete(f.buckets, k)
 		}
 	}}

@@ -8,10 +8,11 @@ import (
 
 func holdSteps() []Check {
 	scenarios := []scenario{
+		// What is held is not used: it does not make a bucket full any later.
 		{name: "hold and return", steps: []step{
 			{0, hold(1, 10*time.Second, on("a", tenPer, 8), 0), "held 8 for 10s, 20 left, 12 free"},
-			{0, list(), "a 10/s burst 20: 20 left, 8 held, 0 consumed, full in 10.8s"},
-			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 10.8s"},
+			{0, list(), "a 10/s burst 20: 20 left, 8 held, 0 consumed, full in 0s"},
+			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 1.2s"},
 			{0, giveBack(1, on("a", tenPer, 3)), "done"},
 			{0, list(), "a 10/s burst 20: 5 left, 15 consumed, full in 1.5s"},
 			{0, giveBack(1, on("a", tenPer, 0)), "done"},
@@ -25,15 +26,15 @@ func holdSteps() []Check {
 		}, needs: sluice.CanList},
 		{name: "hold: refill stops at what is held", steps: []step{
 			{0, hold(1, time.Hour, on("a", tenPer, 8), 0), "held 8 for 1h0m0s, 20 left, 12 free"},
-			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 1h0m0.8s"},
-			{10 * time.Minute, peek(on("a", tenPer, 13)), "no: 20 left, 12 free, retry in 50m0.1s, for what is held, full in 50m0.8s"},
-			{0, adjust(on("a", tenPer, -1)), "yes: took -1 of which 0 back, 20 left, 12 free, full in 50m0.8s"},
-			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 50m0.8s"},
-			{0, adjust(on("a", tenPer, -20)), "yes: took -20 of which 12 back, 20 left, 12 free, full in 50m0.8s"},
+			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 1.2s"},
+			{10 * time.Minute, peek(on("a", tenPer, 13)), "no: 20 left, 12 free, retry in 50m0.1s, for what is held"},
+			{0, adjust(on("a", tenPer, -1)), "yes: took -1 of which 0 back, 20 left, 12 free"},
+			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 1.2s"},
+			{0, adjust(on("a", tenPer, -20)), "yes: took -20 of which 12 back, 20 left, 12 free"},
 		}},
 		{name: "hold: what has expired is spent", steps: []step{
 			{0, hold(1, time.Second, on("a", tenPer, 20), 0), "held 20 for 1s, 20 left, 0 free"},
-			{time.Second - 1*µs, peek(on("a", tenPer, 1)), "no: 20 left, 0 free, retry in 100.001ms, for what is held, full in 2.000001s"},
+			{time.Second - 1*µs, peek(on("a", tenPer, 1)), "no: 20 left, 0 free, retry in 100.001ms, for what is held"},
 			{1 * µs, list(), "a 10/s burst 20: 0 left, 20 consumed, full in 2s"},
 			{0, giveBack(1, on("a", tenPer, 0)), "done"},
 			{0, take(on("a", tenPer, 1)), "no: 0 left, retry in 100ms, full in 2s"},
@@ -49,7 +50,7 @@ func holdSteps() []Check {
 			{0, rehold(4, 5*time.Second, on("a", tenPer, 20), 10, 3, 0), "nothing, 15 left, 7 free, retry in 300ms, for what is held"},
 			// Closed all the same.
 			{0, giveBack(3, on("a", tenPer, 7)), "done"},
-			{0, peek(on("a", tenPer, 7)), "yes: 15 left, 7 free, full in 5.8s"},
+			{0, peek(on("a", tenPer, 7)), "yes: 15 left, 7 free, full in 500ms"},
 		}},
 		{name: "hold: at least so much", steps: []step{
 			{0, take(on("a", tenPer, 15)), "yes: took 15, 5 left, full in 1.5s"},
@@ -69,6 +70,7 @@ func holdSteps() []Check {
 		{name: "hold: it ends with its fixed window", steps: []step{
 			{0, hold(1, 10*time.Minute, on("f", "10/minute fixed", 4), 0), "held 4 for 29.5995s, 10 left, 6 free"},
 			{0, hold(2, time.Second, on("f", "10/minute fixed", 3), 0), "held 3 for 1s, 10 left, 3 free"},
+			{0, peek(on("f", "10/minute fixed", 1)), "yes: 10 left, 3 free"},
 			{time.Second, giveBack(2, on("f", "10/minute fixed", 0)), "done"},
 			{0, take(on("f", "10/minute fixed", 4)), "no: 7 left, 3 free, retry in 28.5995s, for what is held, full in 28.5995s"},
 			{28_599_500 * µs, take(on("f", "10/minute fixed", 10)), "yes: took 10, 0 left, full in 1m0s"},
@@ -77,22 +79,22 @@ func holdSteps() []Check {
 		}},
 		{name: "hold: a reset leaves it held", steps: []step{
 			{0, hold(1, 10*time.Second, on("a", tenPer, 8), 0), "held 8 for 10s, 20 left, 12 free"},
-			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 10.8s"},
+			{0, take(on("a", tenPer, 12)), "yes: took 12, 8 left, 0 free, full in 1.2s"},
 			{0, reset("a"), "done"},
-			{0, peek(on("a", tenPer, 13)), "no: 20 left, 12 free, retry in 10.1s, for what is held, full in 10.8s"},
+			{0, peek(on("a", tenPer, 13)), "no: 20 left, 12 free, retry in 10.1s, for what is held"},
 			{0, giveBack(1, on("a", tenPer, 2)), "done"},
 			{0, peek(on("a", tenPer, 19)), "no: 18 left, retry in 100ms, full in 200ms"},
 		}},
 		{name: "hold: recalled for a larger take", steps: []step{
 			{0, hold(1, time.Second, on("a", tenPer, 10), 0), "held 10 for 1s, 20 left, 10 free"},
-			{0, peek(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1.5s, for what is held, full in 2s"},
+			{0, peek(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1.5s, for what is held"},
 			{0, hold(2, time.Second, on("a", tenPer, 1), 0), "held 1 for 1s, 20 left, 9 free"},
 			{0, giveBack(2, on("a", tenPer, 0)), "done"},
-			{0, take(on("a", tenPer, 21)), "no: 20 left, 10 free, never, full in 2s"},
-			{0, take(on("a", tenPer, 15).shadowed()), "yes: 20 left, 10 free, retry in 1.5s, for what is held, full in 2s"},
+			{0, take(on("a", tenPer, 21)), "no: 20 left, 10 free, never"},
+			{0, take(on("a", tenPer, 15).shadowed()), "yes: 20 left, 10 free, retry in 1.5s, for what is held"},
 			{0, hold(3, time.Second, on("a", tenPer, 1), 0), "held 1 for 1s, 20 left, 9 free"},
 			{0, giveBack(3, on("a", tenPer, 0)), "done"},
-			{0, take(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1.5s, for what is held, full in 2s"},
+			{0, take(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1.5s, for what is held"},
 			{0, hold(4, time.Second, on("a", tenPer, 1), 0), "nothing, 20 left, 10 free, retry in 1.5s, recalled"},
 			{0, rehold(5, time.Second, on("a", tenPer, 10), 0, 1, 0), "nothing, 20 left, 20 free, retry in 1.5s, recalled"},
 			{0, take(on("a", tenPer, 1)), "yes: took 1, 19 left, full in 100ms"},
@@ -102,31 +104,31 @@ func holdSteps() []Check {
 		}},
 		{name: "hold: a recall lapses", steps: []step{
 			{0, hold(1, time.Second, on("a", tenPer, 10), 0), "held 10 for 1s, 20 left, 10 free"},
-			{0, take(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1.5s, for what is held, full in 2s"},
+			{0, take(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1.5s, for what is held"},
 			{1500*ms - 1*µs, hold(2, time.Second, on("a", tenPer, 5), 0), "nothing, 14.999 left, 14.999 free, retry in 1µs, recalled"},
 			{1 * µs, hold(2, time.Second, on("a", tenPer, 5), 0), "held 5 for 1s, 15 left, 10 free"},
 		}},
 		{name: "hold: a recall outlives the hold it was for", steps: []step{
 			{0, hold(1, time.Minute, on("a", tenPer, 10), 0), "held 10 for 1m0s, 20 left, 10 free"},
-			{0, take(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1m0.5s, for what is held, full in 1m1s"},
+			{0, take(on("a", tenPer, 15)), "no: 20 left, 10 free, retry in 1m0.5s, for what is held"},
 			{0, giveBack(1, on("a", tenPer, 0)), "done"},
 			{0, hold(2, time.Minute, on("a", tenPer, 10), 0), "nothing, 20 left, 20 free, retry in 1m0.5s, recalled"},
 			{30 * time.Second, hold(2, time.Minute, on("a", tenPer, 10), 0), "nothing, 20 left, 20 free, retry in 30.5s, recalled"},
 			{0, take(on("a", tenPer, 15)), "yes: took 15, 5 left, full in 1.5s"},
 			{0, hold(2, time.Minute, on("a", tenPer, 10), 0), "held 5 for 1m0s, 5 left, 0 free"},
 			{0, reset("a"), "done"},
-			{0, take(on("a", tenPer, 16)), "no: 20 left, 15 free, retry in 1m0.1s, for what is held, full in 1m0.5s"},
+			{0, take(on("a", tenPer, 16)), "no: 20 left, 15 free, retry in 1m0.1s, for what is held"},
 			{0, reset("a"), "done"},
 			{0, hold(3, time.Minute, on("a", tenPer, 1), 0), "held 1 for 1m0s, 20 left, 14 free"},
 		}},
 		{name: "hold: the limit changes", steps: []step{
 			{0, hold(1, 10*time.Second, on("a", tenPer, 8), 0), "held 8 for 10s, 20 left, 12 free"},
-			{0, take(on("a", "10/s burst 50", 1)), "yes: took 1, 49 left, 41 free, full in 10.8s"},
+			{0, take(on("a", "10/s burst 50", 1)), "yes: took 1, 49 left, 41 free, full in 100ms"},
 			{0, giveBack(1, on("a", tenPer, 8)), "done"},
 			// Giving back has not changed the limit again.
 			{0, list(), "a 10/s burst 50: 41 left, 9 consumed, full in 900ms"},
 			{0, hold(2, 10*time.Second, on("a", tenPer, 8), 0), "held 8 for 10s, 11 left, 3 free"},
-			{0, take(on("a", "10/s burst 10", 1)), "no: 1 left, -7 free, retry in 800ms, for what is held, full in 10.8s"},
+			{0, take(on("a", "10/s burst 10", 1)), "no: 1 left, -7 free, retry in 800ms, for what is held, full in 900ms"},
 			{0, take(on("a", "17/minute fixed", 1)), "no: 0 left, retry in 29.5995s, full in 29.5995s"},
 			{0, take(on("a", "18/minute fixed", 1)), "yes: took 1, 0 left, full in 29.5995s"},
 			// What was held counts as used now.

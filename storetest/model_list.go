@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
-	"github.com/sluice-go/sluice/bucket"
 )
 
 // List finds the buckets that are not full, in order of their keys. The
-// counter of net consumption includes holds that have just expired. Other
-// stores may know LastTaken less exactly, and may go on counting Consumed
-// where a bucket was full for a while.
+// counter of net consumption includes holds that have just expired, and starts
+// again where a bucket was full. Other stores may know LastTaken less exactly.
 func (m *Model) List(_ context.Context, q sluice.Query) (sluice.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,7 +34,7 @@ func (m *Model) List(_ context.Context, q sluice.Query) (sluice.Page, error) {
 			Limit:     w.spec.Limit,
 			Remaining: sluice.Tokens(w.view.Remaining()),
 			Held:      sluice.Tokens(w.view.Held),
-			Consumed:  sluice.Tokens(bucket.Saturate(w.state.Consumed + w.spec.Lapsed(&w.state, w.view))),
+			Consumed:  sluice.Tokens(w.spec.ConsumedBy(&w.state, w.view)),
 			Reset:     duration(w.spec.ResetIn(&w.state, w.view)),
 			LastTaken: w.spec.LastTaken(&w.state),
 			Tickets:   w.view.Tickets,

@@ -13,9 +13,9 @@ func stillSteps() []Check {
 	return checks([]scenario{
 		{name: "hold: a recall leaves the bucket's time alone", needs: sluice.CanHold, steps: []step{
 			{0, hold(1, 10*time.Second, on("a", tenPer, 8), 0), "held 8 for 10s, 20 left, 12 free"},
-			{0, take(on("a", tenPer, 10)), "yes: took 10, 10 left, 2 free, full in 10.8s"},
-			{500 * ms, take(on("a", tenPer, 13)), "no: 15 left, 7 free, retry in 9.6s, for what is held, full in 10.3s"},
-			{-300 * ms, peek(on("a", tenPer, 12)), "no: 12 left, 4 free, retry in 800ms, for what is held, full in 10.6s"},
+			{0, take(on("a", tenPer, 10)), "yes: took 10, 10 left, 2 free, full in 1s"},
+			{500 * ms, take(on("a", tenPer, 13)), "no: 15 left, 7 free, retry in 9.6s, for what is held, full in 500ms"},
+			{-300 * ms, peek(on("a", tenPer, 12)), "no: 12 left, 4 free, retry in 800ms, for what is held, full in 800ms"},
 			{0, hold(2, 10*time.Second, on("a", tenPer, 1), 0), "nothing, 12 left, 4 free, retry in 9.9s, recalled"},
 		}},
 		{name: "lease: ending one that has no place any more leaves the bucket's time alone", needs: sluice.CanLease, steps: []step{

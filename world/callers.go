@@ -113,7 +113,7 @@ func (w *World) perform(op *Op) {
 			w.pauseBetween(op, i)
 		}
 	case OpDebt:
-		w.adjust(op, 0, op.Node, w.costs(op, 1))
+		w.adjust(op, 0, op.Node, w.demands(op)[:1])
 	case OpReset:
 		w.reset(op, []sluice.Key{w.plan.Buckets[op.Wants[0].Bucket].Key})
 	case OpErase:
@@ -198,13 +198,6 @@ func (op *Op) id(attempt int) string {
 	return op.ID + "-" + string(rune('a'+attempt))
 }
 
-// costs are an op's wants as changes.
-func (w *World) costs(op *Op, sign sluice.Tokens) []sluice.Demand {
-	changes := w.demands(op)[:1]
-	changes[0].Cost *= sign
-	return changes
-}
-
 // adjust changes consumption without asking.
 func (w *World) adjust(op *Op, attempt, slot int, changes []sluice.Demand) {
 	t := &Told{Op: op, Caller: op.caller(attempt), Changes: slices.Clone(changes)}
@@ -213,8 +206,9 @@ func (w *World) adjust(op *Op, attempt, slot int, changes []sluice.Demand) {
 	})
 }
 
-// settleLater does what an op planned for its lease. An outcome that is not
-// known is settled again.
+// settleLater does what an op planned for its lease, one step after the other.
+// It goes on after a commit or a release, and after an outcome that is not
+// known: whether the lease is still there is for the store to say.
 func (w *World) settleLater(op *Op, i int, taken *Told) {
 	for n := range op.Steps {
 		s := &op.Steps[n]

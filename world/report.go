@@ -49,7 +49,8 @@ func (w *World) report() *Report {
 }
 
 // around is the history near a moment.
-func (r *Report) around(at, before, after time.Duration) string {
+func (r *Report) around(at time.Duration) string {
+	const before, after = 500 * time.Millisecond, 50 * time.Millisecond
 	var b strings.Builder
 	for _, l := range r.lines {
 		if l.at >= at-before && l.at <= at+after {

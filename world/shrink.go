@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Shrink returns the plan with as few of its faults as still make it fail the
@@ -47,7 +46,7 @@ func Explain(r *Report, play func(p Plan, keep bool) *Report) string {
 	for _, f := range least.Faults {
 		fmt.Fprintf(&b, "  fault: %s\n", f)
 	}
-	fmt.Fprintf(&b, "%s", again.around(first.At, 500*time.Millisecond, 50*time.Millisecond))
+	fmt.Fprintf(&b, "%s", again.around(first.At))
 	fmt.Fprintf(&b, "replay: go test ./world -run '^TestWorlds$' -world.seed %d%s\n", r.Plan.Seed, dropped(r.Plan, least))
 	return b.String()
 }

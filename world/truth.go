@@ -9,11 +9,12 @@ import (
 	"github.com/sluice-go/sluice/storetest"
 )
 
-// truth is the store: what really happens, in one order, at one time each.
+// truth is the store: what really happens, in one order, at one time each. The
+// checks read effects and forgot once all nodes have stopped.
 type truth struct {
 	world *World
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards all below
 	model   *storetest.Model
 	replica *storetest.Model // what is left after a rollback; nil if there is none to come
 	lives   int              // times the store has forgotten something
@@ -65,7 +66,8 @@ func (t *truth) do(what func(m *storetest.Model) error) error {
 	return what(t.model)
 }
 
-// doomed reports whether what happens now is lost in the next rollback.
+// doomed reports whether what happens now is lost in the next rollback. It reads
+// the plan alone.
 func (t *truth) doomed() bool {
 	now := t.world.planNow()
 	for i := range t.world.plan.Faults {
@@ -175,6 +177,7 @@ func (t *truth) giveBack(returns []sluice.HoldReturn, slot int) error {
 	})
 }
 
+// close ends a hold. The caller holds the mutex.
 func (t *truth) close(k holdKey, now time.Time) {
 	if h := t.holds[k]; h != nil && now.Before(h.expires) {
 		h.closed = true
@@ -184,6 +187,8 @@ func (t *truth) close(k holdKey, now time.Time) {
 // lapsed is all that was held of a bucket until a moment and not returned in
 // time. It counts as used though nobody may have spent it.
 func (t *truth) lapsed(k sluice.Key, at Stamp) (sum sluice.Tokens) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for hk, h := range t.holds {
 		if hk.key == k && !h.closed && h.expires.UnixMicro() <= at.Latest {
 			sum += h.amount

@@ -119,8 +119,11 @@ END $$;
 CREATE FUNCTION sluice.reset_v2(w sluice.working_v2) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF w.used = 0 AND w.held = 0 THEN
+    IF w.used = 0 THEN
         RETURN 0;
+    END IF;
+    IF w.algorithm = 0 THEN -- whatever is held
+        RETURN least(sluice.forever_v2(), sluice.repay_v2(w.rate, w.per, w.rem, w.used));
     END IF;
     RETURN sluice.until_v2(w, 0);
 END $$;
@@ -139,11 +142,16 @@ END $$;
 -- a fixed window.
 CREATE FUNCTION sluice.expires_v2(w sluice.working_v2) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    idle bigint := w.now; -- when nothing is used or held any more
 BEGIN
     IF w.algorithm = 2 THEN
         RETURN w.ends;
     END IF;
-    RETURN greatest(w.now + sluice.reset_v2(w), w.recalled, w.line_ends);
+    IF w.used <> 0 OR w.held <> 0 THEN
+        idle := w.now + sluice.until_v2(w, 0);
+    END IF;
+    RETURN greatest(idle, w.recalled, w.line_ends);
 END $$;
 
 -- store_v2 is a copy as it is to be kept: the view, if that was changed, or else

@@ -286,6 +286,17 @@ end
 
 -- Spec.ResetIn
 local function resetIn(p, s, v)
+	if v.used == 0 then
+		return 0
+	elseif p.alg == TOKENS then
+		return since(v, repayIn(p, v, v.used)) -- whatever is held
+	end
+	return since(v, wait(p, s, v, 0))
+end
+
+-- idleIn is when nothing is used or held any more, so that the state can be
+-- forgotten.
+local function idleIn(p, s, v)
 	if v.used == 0 and v.held == 0 then
 		return 0
 	end

@@ -199,7 +199,7 @@ local function keep(pl)
 	end
 	encode(b, pl.spec, pl.state)
 	look(pl)
-	b.full = max(now + resetIn(pl.spec, pl.state, pl.view), pl.view.ticketsEnd)
+	b.full = max(now + idleIn(pl.spec, pl.state, pl.view), pl.view.ticketsEnd)
 	if pl.state.holds then
 		b.full = max(b.full, pl.state.recalled)
 	end
