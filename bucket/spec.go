@@ -56,8 +56,8 @@ type State struct {
 	// number, not its time); not used by concurrency.
 	Time int64
 
-	// Consumed is net consumption since the bucket was last full and
-	// forgotten, whatever has been refilled since.
+	// Consumed is net consumption since the bucket was last full, whatever
+	// has been refilled since. A store forgets it with a state that is idle.
 	Consumed int64
 
 	Ext *Ext // nil for most buckets

@@ -106,10 +106,14 @@ func (s *Store) open(p *place, k *sluice.Key, i, n int, now int64) bool {
 	p.spec = s.scopes.get(t.head(p.offset).scope()).limits[p.index].spec
 	p.state = t.read(p.offset, p.index)
 	p.view = p.spec.View(&p.state, now)
-	if p.view.Now > now && p.view.Idle() && !p.state.Recalled(p.view) {
-		// Full means absent, so its time does not count either.
-		p.state = bucket.State{Consumed: p.state.Consumed}
-		p.view = p.spec.View(&p.state, now)
+	if p.view.Idle() && !p.state.Recalled(p.view) {
+		// Full means absent, whether it was swept or not: neither its time nor
+		// what it had consumed counts.
+		p.state.Consumed = 0
+		if p.view.Now > now || p.spec.ConsumedBy(&p.state, p.view) != 0 {
+			p.state = bucket.State{}
+			p.view = p.spec.View(&p.state, now)
+		}
 	}
 	return true
 }

@@ -56,8 +56,8 @@ func (s *Store) takeOne(t *sluice.Take, d *sluice.Decision) bool {
 	used, rem := l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
 	allowed := used+cost <= l.spec.Capacity
 	if allowed {
+		st[wordConsumed] = consumed(st, used, cost)
 		st[wordUsed], st[wordRem], st[wordTime] = used+cost, rem, now
-		st[wordConsumed] = bucket.Saturate(st[wordConsumed] + cost)
 	}
 	spec := l.spec
 	sh.mu.Unlock()
@@ -182,10 +182,19 @@ func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok
 	for i := range buckets {
 		b, cost := &buckets[i], int64(demands[i].Charge())
 		st := b.state
+		st[wordConsumed] = consumed(st, b.used, cost)
 		st[wordUsed], st[wordRem], st[wordTime] = b.used+cost, b.rem, now
-		st[wordConsumed] = bucket.Saturate(st[wordConsumed] + cost)
 	}
 	return true, true
+}
+
+// consumed is what a bucket has consumed after cost, where used was used before:
+// a full one starts again, as if it had been forgotten.
+func consumed(st *state, used, cost int64) int64 {
+	if used == 0 {
+		return cost
+	}
+	return bucket.Saturate(st[wordConsumed] + cost)
 }
 
 // answer tells what was decided. It needs no lock.

@@ -60,7 +60,7 @@ func (p *place) adjust(n, since int64) (consumed, returned int64) {
 	case n < 0:
 		before := p.state.Consumed
 		returned = p.spec.Refund(&p.state, p.view, -n, since)
-		p.changed = p.changed || returned != 0 || p.state.Consumed != before
+		p.changed = p.changed || p.adopted || returned != 0 || p.state.Consumed != before
 		p.view.Used -= returned
 	}
 	return n, returned

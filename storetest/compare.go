@@ -103,9 +103,6 @@ func (p *player) compareLists() error {
 			return fmt.Errorf("list: %s: last taken at %s, after now", keyName(k), g.LastTaken)
 		}
 		g.LastTaken = w.LastTaken
-		if p.restarted[k] {
-			g.Consumed = w.Consumed
-		}
 		if g != w {
 			return fmt.Errorf("list: %s:\n got %+v\nwant %+v", keyName(k), g, w)
 		}

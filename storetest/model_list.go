@@ -10,9 +10,8 @@ import (
 )
 
 // List finds the buckets that are not full, in order of their keys. The
-// counter of net consumption includes holds that have just expired. Other
-// stores may know LastTaken less exactly, and may go on counting Consumed
-// where a bucket was full for a while.
+// counter of net consumption includes holds that have just expired, and starts
+// again where a bucket was full. Other stores may know LastTaken less exactly.
 func (m *Model) List(_ context.Context, q sluice.Query) (sluice.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -110,10 +110,6 @@ type player struct {
 
 	last outcome // whose waits and amounts are worth trying
 
-	// restarted are the buckets that were full at some time, so that a store
-	// may have forgotten what they had consumed until then.
-	restarted map[sluice.Key]bool
-
 	log []string
 }
 
@@ -124,7 +120,7 @@ func newPlayer(tb testing.TB, open Open, p *profile, r *rand.Rand) *player {
 	pl := &player{
 		stage: s, Rand: r, profile: p, can: s.store.Capabilities(),
 		model: model, modelLimiter: sluice.New(model),
-		limits: map[sluice.Key]sluice.Limit{}, restarted: map[sluice.Key]bool{},
+		limits: map[sluice.Key]sluice.Limit{},
 	}
 	for _, name := range []string{"alice/a", "alice/b", "alice/c", "bob/a", "bob/b"} {
 		k := pl.key(name)
@@ -140,7 +136,6 @@ func (p *player) step() error {
 	if p.clock.behind() && p.forgettable(&m) {
 		p.clock.catchUp()
 	}
-	p.noteFull()
 	p.log = append(p.log, fmt.Sprintf("%d %s", p.clock.now().UnixMicro(), m.text))
 	if len(p.log) > 15 {
 		p.log = p.log[1:]
@@ -229,12 +224,4 @@ func (p *player) forgettable(m *move) bool {
 		}
 	}
 	return false
-}
-
-func (p *player) noteFull() {
-	for k, e := range p.model.buckets {
-		if e.absent(p.clock.now().UnixMicro()) {
-			p.restarted[k] = true
-		}
-	}
 }

@@ -247,9 +247,6 @@ func resetSome(p *player) move {
 	}
 	keys := p.someKeys(1 + p.IntN(2))
 	return move{text: fmt.Sprint("reset ", keyNames(keys)), keys: keys, do: func(l *sluice.Limiter, _ sluice.Store) outcome {
-		for _, k := range keys {
-			delete(p.restarted, k)
-		}
 		return outcome{err: l.Reset(p.tb.Context(), keys...)}
 	}}
 }
@@ -270,7 +267,6 @@ func holdSome(p *player) move {
 		}
 		if h := p.someHold(); h != nil && p.chance(40) {
 			q.Key, q.Limit, q.Previous, q.Spent = h.Key, p.limit(h.Key), h.ID, h.Spent
-			p.restarted[q.Key] = true // it may be full in between
 		}
 		requests[i] = q
 		p.holds = append(p.holds, sluice.HoldReturn{Key: q.Key, Limit: q.Limit, ID: q.ID, Spent: sluice.Tokens(p.Int64N(int64(q.Max) + 2))})

@@ -12,6 +12,9 @@ elseif refusing or [[used@ + cost@ > capacity@ | or ]] then
 else
 	full = 0
 	--each
+		if used@ == 0 then -- full means absent
+			consumed@ = 0
+		end
 		used@, consumed@ = used@ + cost@, consumed@ + cost@
 		if consumed@ > 9007199254740991 then -- 2^53 - 1
 			consumed@ = 9007199254740991

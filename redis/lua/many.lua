@@ -23,6 +23,9 @@ if simple then
 			simple = simple and time <= now
 		end
 		g[4 * d - 2], g[4 * d - 1], g[4 * d], g[4 * d + 1] = used, rem, time, consumed
+		if used == 0 then -- full means absent
+			consumed = 0
+		end
 		used = used + cost
 		f[4 * d - 2], f[4 * d - 1], f[4 * d], f[4 * d + 1] = used, rem, time, min(consumed + cost, 2 ^ 53 - 1)
 		fits = fits and used <= capacity

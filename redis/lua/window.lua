@@ -4,7 +4,10 @@ local at = max(now, time1)
 local start = at - at % period1
 local stop = start + period1
 if time1 ~= start then
-	used1, consumed1 = 0, 0
+	used1 = 0
+end
+if used1 == 0 then -- full means absent
+	consumed1 = 0
 end
 local fits, charge, retry = used1 + cost1 <= capacity1, 0, 0
 if fits then
