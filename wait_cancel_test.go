@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/memory"
 )
 
 // waiting is one caller in line that can be called off.
@@ -179,5 +180,41 @@ func TestWaitingTwiceWithOneID(t *testing.T) {
 				t.Errorf("%d tickets are left of who got an earlier answer", b.Tickets)
 			}
 		}
+	})
+}
+
+// farReturns is a store that takes its time to remove a ticket.
+type farReturns struct {
+	*memory.Store
+	back chan struct{}
+}
+
+func (f *farReturns) Return(ctx context.Context, returns []sluice.HoldReturn) error {
+	<-f.back
+	return f.Store.Return(ctx, returns)
+}
+
+// TestNextInLineDoesNotWaitForAFarewell: whoever gives up is out of its own
+// process's line before its ticket is out of the store.
+func TestNextInLineDoesNotWaitForAFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &farReturns{openStore(t), make(chan struct{})}
+		l := sluice.New(store)
+		mustTake(t, l, demand("api", "1/s burst 10", 10))
+		large := wait(t, l, takeOf(demand("api", "1/s burst 10", 5)))
+		small := wait(t, l, takeOf(demand("api", "1/s burst 10", 1)))
+		time.Sleep(1500 * time.Millisecond)
+		large.cancel()
+		synctest.Wait()
+		select {
+		case err := <-small.err:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("the next in line waits until the ticket of who gave up is removed")
+		}
+		close(store.back)
+		large.callOff(t)
 	})
 }

@@ -109,35 +109,85 @@ func TestSaturatedNodesShareAllThereIsAndNoMore(t *testing.T) {
 	}
 }
 
+// buckets is what a store shows of the buckets in it.
+func buckets(t *testing.T, store sluice.Store) []sluice.Bucket {
+	t.Helper()
+	p, err := store.List(context.Background(), sluice.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Buckets
+}
+
+// TestHoldsGoBackWhenIdleAndOnClose, also if refill would soon make up for them:
+// until their expiry they would be missing, and then count as spent.
 func TestHoldsGoBackWhenIdleAndOnClose(t *testing.T) {
+	for _, limit := range []string{"1000/hour", "1000/s"} {
+		synctest.Test(t, func(t *testing.T) {
+			store, nodes := cluster(t, 2)
+			for i, n := range nodes {
+				take(t, sluice.New(n), demand(fmt.Sprint("e", i), limit))
+			}
+			held := func() (sum sluice.Tokens) {
+				for _, b := range buckets(t, store) {
+					sum += b.Held
+				}
+				return sum
+			}
+			if h := held(); h != 200*sluice.Token {
+				t.Fatalf("%s: %s held", limit, h)
+			}
+			nodes[0].Close()
+			if h := held(); h != 100*sluice.Token {
+				t.Errorf("%s: %s held after one node was closed", limit, h)
+			}
+			time.Sleep(7 * time.Second)
+			if h := held(); h != 0 {
+				t.Errorf("%s: %s still held by an idle node", limit, h)
+			}
+			d, err := sluice.New(store).Peek(context.Background(), demand("e0", limit))
+			if err != nil || d.Results[0].Remaining < 999*sluice.Token {
+				t.Errorf("after the return: %+v, %v", d.Results[0], err)
+			}
+		})
+	}
+}
+
+// TestHoldsGoBackBeforeTheyLapse, so that nothing counts as spent that was not.
+func TestHoldsGoBackBeforeTheyLapse(t *testing.T) {
+	for _, limit := range []string{"1000/hour", "1000/s"} {
+		synctest.Test(t, func(t *testing.T) {
+			store, nodes := cluster(t, 1)
+			l := sluice.New(nodes[0])
+			for range 30 {
+				take(t, l, demand("a", limit))
+				time.Sleep(time.Second)
+			}
+			if b := buckets(t, store); len(b) != 1 || b[0].Consumed > 30*sluice.Token {
+				t.Errorf("%s: 30 were taken, and consumed is %+v", limit, b)
+			}
+		})
+	}
+}
+
+// TestAllThatIsHeldGoesBackForWhoNeedsIt: all that is not spent, of however many
+// holds.
+func TestAllThatIsHeldGoesBackForWhoNeedsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, nodes := cluster(t, 2)
-		for i, n := range nodes {
-			if _, err := sluice.New(n).Take(context.Background(), demand(fmt.Sprint("e", i), "1000/hour")); err != nil {
-				t.Fatal(err)
-			}
+		store, nodes := cluster(t, 1)
+		l, dm := sluice.New(nodes[0]), demand("a", "1000/day fixed")
+		for range 80 { // when little is left of a hold, the node asks for another
+			take(t, l, dm)
 		}
-		held := func() (sum sluice.Tokens) {
-			p, err := store.List(context.Background(), sluice.Query{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, b := range p.Buckets {
-				sum += b.Held
-			}
-			return sum
+		synctest.Wait()
+		if st := nodes[0].Stats(); st.Granted != 2 {
+			t.Fatalf("%d holds", st.Granted)
 		}
-		if held() == 0 {
-			t.Fatal("nothing is held")
+		if d := take(t, l, costing(dm, 920)); !d.Allowed || d.Results[0].Remaining != 0 {
+			t.Errorf("of 1000 with 80 spent, 920 are refused: %+v", d)
 		}
-		nodes[0].Close()
-		time.Sleep(7 * time.Second)
-		if h := held(); h != 0 {
-			t.Errorf("%s still held", h)
-		}
-		d, err := sluice.New(store).Peek(context.Background(), demand("e0", "1000/hour"))
-		if err != nil || d.Results[0].Remaining < 999*sluice.Token {
-			t.Errorf("after the return: %+v, %v", d.Results[0], err)
+		if b := buckets(t, store)[0]; b.Held != 0 || b.Consumed != 1000*sluice.Token {
+			t.Errorf("%s held and %s consumed", b.Held, b.Consumed)
 		}
 	})
 }

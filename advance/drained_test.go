@@ -314,3 +314,34 @@ func (o *overloaded) admittedOf(t *testing.T, limit sluice.Limit) {
 		t.Errorf("%s admitted and %s held, want nearly %s", o.allowed, o.held, bound)
 	}
 }
+
+// TestWhoComesBackWhenToldPasses has one caller drain a bucket, ask a few times
+// in vain, and then come back when it is told to. By then the node asks for more
+// by itself, and what it has refused a moment ago is not who else wants it.
+func TestWhoComesBackWhenToldPasses(t *testing.T) {
+	for _, limit := range []string{"1000/s burst 200", "500/s burst 100", "100/s burst 200"} {
+		synctest.Test(t, func(t *testing.T) {
+			store, _ := cluster(t, 0)
+			node, err := advance.New(&distant{Store: store, trip: 4 * time.Millisecond}, advance.Config{Log: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer node.Close()
+			l := sluice.New(node)
+			dm := costing(demand("a", limit), 10)
+			for back := range 200 {
+				d := take(t, l, dm)
+				for d.Allowed {
+					d = take(t, l, dm)
+				}
+				for range 3 {
+					d = take(t, l, dm)
+				}
+				time.Sleep(d.RetryAfter + time.Millisecond) // the node is asking
+				if again := take(t, l, dm); !again.Allowed {
+					t.Fatalf("%s: back for the %d. time after %s by %s, told %s by %s", limit, back, d.RetryAfter, d.Source, again.RetryAfter, again.Source)
+				}
+			}
+		})
+	}
+}

@@ -161,3 +161,29 @@ func TestWaitsOfCenturies(t *testing.T) {
 		}
 	})
 }
+
+// TestFullAgainWhenWhatIsUsedIs: what is held is not used, so nobody waits for
+// it; and a window in which only tokens in hand were spent ends all the same.
+func TestFullAgainWhenWhatIsUsedIs(t *testing.T) {
+	for limit, want := range map[string]time.Duration{"1000/hour": 3600 * time.Millisecond, "1000/day fixed": 24 * time.Hour} {
+		onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
+			d, ctx := demand("a", limit), context.Background()
+			told := map[string]time.Duration{"a take in hand": take(t, l, d).Results[0].ResetAfter}
+			peek, err := l.Peek(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told["a peek"] = peek.Results[0].ResetAfter
+			page, err := l.List(ctx, sluice.Query{})
+			if err != nil || len(page.Buckets) != 1 || page.Buckets[0].Held != 99*sluice.Token {
+				t.Fatalf("%+v, %v", page.Buckets, err)
+			}
+			told["a list"] = page.Buckets[0].Reset
+			for what, reset := range told {
+				if reset != want {
+					t.Errorf("%s: %s says it is full in %s, want %s", limit, what, reset, want)
+				}
+			}
+		})
+	}
+}

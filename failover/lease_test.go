@@ -46,6 +46,11 @@ func TestLeasesOfAnOutageAreSettledLocally(t *testing.T) {
 		if err != nil || d.Source != sluice.Degraded || d.Results[1].Consumed != -80*sluice.Token || d.Results[0].Consumed != 0 {
 			t.Errorf("adjust: %+v, %v", d, err)
 		}
+		for i, r := range d.Results { // only the store knows what is left
+			if !r.Unknown || r.Remaining != 0 {
+				t.Errorf("adjust shows of %s what nobody knows: %+v", d.Demands[i].Key.Limit, r)
+			}
+		}
 		if err := lease.Renew(ctx, 10*time.Minute); err != nil {
 			t.Error(err)
 		}

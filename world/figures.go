@@ -20,10 +20,10 @@ import (
 //   - An answer without the store says of no limit how much remains, because it
 //     is not known.
 //
-// Tolerance: buckets whose limit changes are left out, because which of two
-// capacities an answer is about depends on whose answer it is. After the store
-// forgot what nodes hold, or its clock stepped past the end of their holds, it
-// may give it to others, which looks like a debt.
+// Tolerance: what is used of a limit that is lowered may be more than it now
+// allows, which is a debt. After the store forgot what nodes hold, or its clock
+// stepped past the end of their holds, it may give it to others, which looks
+// like one.
 func (w *World) figures() (failures []Failure) {
 	fail := func(t *Told, i int, format string, args ...any) {
 		failures = append(failures, Failure{"figures", t.Return.At, fmt.Sprintf("caller %d, %s by %s: ",
@@ -44,14 +44,14 @@ func (w *World) figures() (failures []Failure) {
 				}
 				continue
 			}
-			if r.Unknown || w.bucket(dm.Key).Other.Amount != 0 {
+			if r.Unknown {
 				continue
 			}
 			least := capacity - consumed.until(t.Return, dm.Key)
 			if w.live { // what lapsed is not known
 				least = min(least, 0)
 			}
-			if !w.indebted(dm.Key) && !w.has(Forget) && !w.has(Rollback) && !w.has(Forward) {
+			if !w.indebted(dm.Key) && w.bucket(dm.Key).Other.Amount == 0 && !w.has(Forget) && !w.has(Rollback) && !w.has(Forward) {
 				least = max(least, 0)
 			}
 			switch {

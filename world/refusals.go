@@ -58,11 +58,10 @@ const (
 //
 // Each bucket is emptied. A caller is refused, and in some worlds another with a
 // greater cost after it; the last of them comes back. Sooner is not checked
-// where tokens were held, because they may be returned at any moment. Buckets
-// whose limit has changed are left out: until a take passes under the new
-// limit, they refill by the one before. So are answers of the deny cache while
-// a bucket stands still because the store's clock stepped back: the node
-// estimates by refill, for a second at most, after which the store tells.
+// where tokens were held, because they may be returned at any moment. Answers of
+// the deny cache are left out while a bucket stands still because the store's
+// clock stepped back: the node estimates by refill, for a second at most, after
+// which the store tells.
 func (w *World) comeBackAlone() {
 	w.quiet.Store(true)
 	there := dice(w.plan.Seed, hash("there")).IntN(w.plan.Nodes)
@@ -77,7 +76,7 @@ func (w *World) comeBackAlone() {
 	for i := range w.plan.Buckets {
 		r := dice(w.plan.Seed, hash("alone"), uint64(i))
 		b := &w.plan.Buckets[i]
-		if oneIn(r, 2) || b.Other.Amount != 0 {
+		if oneIn(r, 2) {
 			continue // not all of them in every world
 		}
 		a := &alone{world: w, bucket: b, slot: there, op: &Op{N: 1000 + i, Kind: OpTake}}
