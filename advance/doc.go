@@ -24,6 +24,11 @@
 // idle and when the store is closed. Renewal begins before a hold is used up,
 // so requests do not wait for it.
 //
+// What a node spent is known to the others once it is reported: within a
+// second of its being used up, and otherwise when it goes back, seven seconds
+// after it was granted at the latest. The store answers each report with what
+// all have used, which [Config.Heard] is told.
+//
 // # When there is not enough
 //
 // A refusal is remembered until it could pass, for a second at most, so that

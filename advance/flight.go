@@ -76,6 +76,9 @@ func (s *Store) ask() {
 				s.clock.heard(grants[i].Now, sent, received)
 			}
 			s.land(f, &requests[i], &grants[i], err, sent, epoch)
+			if err == nil {
+				s.tell(f.shard, &requests[i].Key)
+			}
 		}
 	}
 }
@@ -140,6 +143,7 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	}
 	if g.Amount > 0 {
 		s.stats.granted.Add(1)
+		l.used = now // who asked for it has yet to spend it
 		kept := g.Expires.Sub(g.Now)
 		h := hold{id: r.ID, amount: g.Amount, left: g.Amount, until: sent + kept - kept/10, epoch: epoch}
 		if l.holds[0].id.Seq == 0 {

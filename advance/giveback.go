@@ -34,20 +34,88 @@ func (h *hold) giveUp(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
 // giveBack returns holds. Nothing is sent twice: after an error they count as
 // spent once they expire.
 func (s *Store) giveBack(ctx context.Context, returns []sluice.HoldReturn) error {
+	if len(returns) == 0 {
+		return nil
+	}
+	err := s.inner.Return(ctx, returns)
+	if err == nil {
+		s.stats.returned.Add(int64(len(returns)))
+	}
+	return err
+}
+
+// report returns holds, and hears what all nodes together have used by then. Each
+// node knows only what it spent itself, so the sum is known to whoever reports
+// last, and to nobody if that is not told.
+func (s *Store) report(ctx context.Context, returns []sluice.HoldReturn) error {
 	if s.table.ordered {
 		slices.SortFunc(returns, func(a, b sluice.HoldReturn) int { return cmp.Compare(a.ID.Seq, b.ID.Seq) })
 	}
 	var errs []error
-	for len(returns) > 0 {
-		n := min(len(returns), askBatch)
-		if err := s.inner.Return(ctx, returns[:n]); err != nil {
-			errs = append(errs, err)
-		} else {
-			s.stats.returned.Add(int64(n))
-		}
-		returns = returns[n:]
+	for batch := range slices.Chunk(returns, askBatch) {
+		errs = append(errs, s.reportBatch(ctx, batch))
 	}
 	return errors.Join(errs...)
+}
+
+// reportBatch asks for more than there can be, after what is returned: nothing is
+// granted, and the answer says what is left.
+func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) error {
+	requests, grants := make([]sluice.HoldRequest, len(returns)), make([]sluice.Grant, len(returns))
+	for i := range returns {
+		r := &returns[i]
+		requests[i] = sluice.HoldRequest{
+			Key: r.Key, Limit: r.Limit, TTL: holdFor, Min: r.Limit.Capacity() + 1, Previous: r.ID, Spent: r.Spent,
+		}
+	}
+	sent, _ := s.clock.now()
+	err := s.inner.Hold(ctx, requests, grants)
+	if err != nil && (!errors.Is(err, sluice.ErrUnavailable) || errors.Is(err, sluice.ErrUnknown)) {
+		return err
+	}
+	// While the store recovers, only some keys are asked for. Others can be
+	// returned all the same.
+	unasked := returns[:0]
+	for i := range returns {
+		if err != nil || grants[i].RetryIn == 0 {
+			unasked = append(unasked, returns[i])
+			continue
+		}
+		s.stats.returned.Add(1)
+		s.heard(&requests[i], &grants[i], sent)
+	}
+	return s.giveBack(ctx, unasked)
+}
+
+// heard remembers what is left of a bucket after a report, unless something newer
+// is known or on its way.
+func (s *Store) heard(r *sluice.HoldRequest, g *sluice.Grant, sent time.Duration) {
+	sh := &s.table.shards[s.table.shard(&r.Key)]
+	sh.mu.Lock()
+	if l := sh.byKey[r.Key]; l != nil && l.limit == r.Limit && l.asking == nil && l.told <= sent {
+		l.note(g.Remaining, g.Free, sent)
+	}
+	sh.mu.Unlock()
+	s.tell(sh, &r.Key)
+}
+
+// tell passes on what is known of a bucket when nobody has asked for it.
+func (s *Store) tell(sh *tableShard, k *sluice.Key) {
+	if s.config.Heard == nil {
+		return
+	}
+	now, _ := s.clock.now()
+	sh.mu.Lock()
+	l := sh.byKey[*k]
+	figures := s.figures(l, now)
+	d := sluice.Demand{Key: *k}
+	if l != nil {
+		d.Limit = l.limit
+	}
+	sh.mu.Unlock()
+	if !figures.Unknown {
+		s.config.Heard(&d, &figures)
+	}
 }
 
 // returnOne gives back what is held of one bucket, and reports whether any of
@@ -78,7 +146,7 @@ func (s *Store) returnAll(ctx context.Context) error {
 		}
 		sh.mu.Unlock()
 	}
-	return s.giveBack(ctx, returns)
+	return s.report(ctx, returns)
 }
 
 // housekeep gives back what idle buckets hold, reports what was used up, and
@@ -101,10 +169,11 @@ func (s *Store) housekeep() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(s.closing, time.Second)
-		err := s.giveBack(ctx, returns)
+		n := len(returns)
+		err := s.report(ctx, returns)
 		cancel()
 		if err != nil && !failing && s.closing.Err() == nil { // once for each outage
-			s.config.Log.Warn("held tokens not returned: they come back when their holds expire", "holds", len(returns), "error", err)
+			s.config.Log.Warn("held tokens not returned: they come back when their holds expire", "holds", n, "error", err)
 		}
 		failing = err != nil
 	}
@@ -120,12 +189,9 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 		}
 		l.available(now, epoch) // drops what cannot be trusted
 		if now-l.used > returnAfter {
-			returns = l.settle.giveUp(l, returns)
-			for i := range l.holds {
-				returns = l.holds[i].giveUp(l, returns)
-			}
-			if now > l.denyUntil {
-				delete(sh.byKey, k)
+			n := len(returns)
+			if returns = l.returns(returns); len(returns) == n && now > l.denyUntil {
+				delete(sh.byKey, k) // not before it was heard what is left
 			}
 			continue
 		}

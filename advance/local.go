@@ -188,8 +188,14 @@ func (l *local) denyForHeld(cost sluice.Tokens, retry, now time.Duration) {
 // hear remembers what the store had left and what of it was free when it was
 // asked at sent, and which cost, if any, that is not enough for.
 func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration) {
-	l.remaining, l.free, l.shortOf, l.told, l.known = remaining, free, shortOf, sent, true
+	l.shortOf = shortOf
 	l.before, l.refused = l.refused, 0
+	l.note(remaining, free, sent)
+}
+
+// note is the part of hear that says nothing about who wants how much.
+func (l *local) note(remaining, free sluice.Tokens, sent time.Duration) {
+	l.remaining, l.free, l.told, l.known = remaining, free, sent, true
 	l.unsaid = l.settle.amount - l.settle.left
 	for i := range l.holds {
 		l.unsaid += l.holds[i].amount - l.holds[i].left

@@ -21,13 +21,15 @@ type recorder struct {
 	returned []string
 }
 
-func (r *recorder) Return(ctx context.Context, returns []sluice.HoldReturn) error {
+func (r *recorder) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
 	r.mu.Lock()
-	for _, h := range returns {
-		r.returned = append(r.returned, fmt.Sprint(time.Now().Format(time.StampMilli), h.Key, h.ID, h.Spent))
+	for _, q := range requests {
+		if q.Previous.Seq != 0 {
+			r.returned = append(r.returned, fmt.Sprint(time.Now().Format(time.StampMilli), q.Key, q.Previous, q.Spent))
+		}
 	}
 	r.mu.Unlock()
-	return r.Store.Return(ctx, returns)
+	return r.Store.Hold(ctx, requests, grants)
 }
 
 func TestANodeWithItsOwnNumberRepeatsItself(t *testing.T) {
@@ -52,7 +54,7 @@ func TestANodeWithItsOwnNumberRepeatsItself(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(7 * time.Second) // until they are idle
+			time.Sleep(7100 * time.Millisecond) // until they are idle, and not as they are looked at
 			for i := range 100 {
 				l.Take(t.Context(), demand(fmt.Sprint(i), "100/h"))
 			}

@@ -22,6 +22,12 @@ type Config struct {
 	// Log gets the few lines a store writes. Nil means slog.Default.
 	Log *slog.Logger
 
+	// Heard, if not nil, is told what is known of a bucket whenever the store
+	// says it without a caller's asking: with tokens that it grants, and with
+	// what is returned to it. So alarms see what all nodes have used together.
+	// It has to be quick, and must not keep what it is given.
+	Heard func(d *sluice.Demand, r *sluice.Result)
+
 	// Clock replaces the wall clock and the monotonic one, for tests. The
 	// latter counts from any moment.
 	Clock func() (wall time.Time, mono time.Duration)

@@ -129,7 +129,7 @@ func TestEveryMetricIsLookedAt(t *testing.T) {
 		"sluice_store_state_entered_total", "sluice_store_state_seconds_total", "sluice_degraded_unlisted_total",
 		"sluice_catalog_loads_total", "sluice_catalog_evicted_total", "sluice_catalog_entries", "sluice_catalog_watching",
 		"sluice_usage_rows_total", "sluice_policy_loads_total", "sluice_policy_failures_total", "sluice_policy_loaded_timestamp_seconds",
-		"sluice_memory_clock_ahead_seconds", "sluice_idempotent_released_total", "sluice_idempotent_stored_bytes_total",
+		"sluice_memory_clock_ahead_seconds", "sluice_clock_gaps_total", "sluice_idempotent_released_total", "sluice_idempotent_stored_bytes_total",
 		"sluice_idempotent_replayed_bytes_total", "sluice_outgoing_calls_total", "sluice_outgoing_tries_total",
 		"sluice_sanctions_lifted_total", "rate_limiter_config_cache_hits_total", "rate_limiter_config_cache_misses_total",
 	}

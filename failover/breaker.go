@@ -38,7 +38,7 @@ type breaker struct {
 	spent     [states]time.Duration
 	wakes     []func(sluice.Key)
 
-	probing probing
+	checking checking
 }
 
 // pass is the permission for one call.
@@ -84,9 +84,9 @@ func (b *breaker) admitTake(t *sluice.Take) (pass, bool) {
 	return b.probe()
 }
 
-// probe lets a call through if no other is out: to try a store whose back-off
-// is over, or to bring a phase to its end that has lasted long enough but
-// whose share of the keys brings too few calls.
+// probe lets a caller's call through if no other is out: to try a store whose
+// back-off is over, or to bring a phase to its end that has lasted long enough
+// but whose share of the keys brings too few calls.
 func (b *breaker) probe() (pass, bool) {
 	b.mu.Lock()
 	var ch change
@@ -128,7 +128,7 @@ func (b *breaker) success(p pass) {
 // advance counts a success and goes on to the next state if it was enough.
 func (b *breaker) advance(p pass) change {
 	s := b.state()
-	if s == Open || s == HalfOpen { // open: only the probe is not waiting for the back-off
+	if s == Open || s == HalfOpen { // open: only the health check does not wait for the back-off
 		if b.wins++; b.wins < b.config.Successes {
 			ch := change{}
 			if s == Open {
@@ -176,7 +176,7 @@ func (b *breaker) failure(p pass, err error) {
 func (b *breaker) retreat(p pass) change {
 	s := b.state()
 	if s == Open {
-		return change{} // the probe; callers wait for the end of the back-off as before
+		return change{} // the health check; callers wait for the end of the back-off as before
 	}
 	failures := int(b.failing.Add(1))
 	b.finished++
@@ -243,7 +243,7 @@ func (b *breaker) changeTo(to State, openings uint64) change {
 	b.entered[to]++
 	b.since, b.from, b.wins = now, now, 0
 	if to != Normal {
-		b.keepProbing()
+		b.keepChecking()
 	}
 	b.word.Store((b.word.Load()>>stateBits+openings)<<stateBits | uint64(to))
 	return ch

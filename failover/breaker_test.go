@@ -190,7 +190,7 @@ type panics struct {
 }
 
 func (p *panics) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	if !isProbe(t) && p.now {
+	if !isCheck(t) && p.now {
 		panic("a bug")
 	}
 	return p.faulty.Take(ctx, t, d)

@@ -26,7 +26,7 @@ type Config struct {
 	// Backoff is for how long an open breaker lets no caller ask the store. It
 	// doubles with each that fails, up to MaxBackoff. Up to a tenth is added at
 	// random, so that nodes do not ask in step. It ends early once the store
-	// answers a probe; see [ProbeEvery]. 0 means 5 s and 60 s.
+	// passes a health check; see [CheckEvery]. 0 means 5 s and 60 s.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 

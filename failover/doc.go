@@ -14,10 +14,10 @@
 // From testing on, a failure steps back by one, and three in a row open the
 // breaker again. There is one breaker for a store, not one for each key.
 //
-// In every state but normal a probe asks the store every half second, whatever
-// the back-off, which is for callers. So with traffic or without, and with the
-// default settings, the state is normal again within 64 s of the end of a
-// fault, or 94 s if calls failed during the recovery.
+// In every state but normal a health check asks the store every half second,
+// whatever the back-off, which is for callers. So with traffic or without, and
+// with the default settings, the state is normal again within 64 s of the end
+// of a fault, or 94 s if calls failed during the recovery.
 //
 // # What is answered meanwhile
 //

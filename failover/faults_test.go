@@ -38,13 +38,13 @@ type faulty struct {
 	takes atomic.Int64
 	hooks func(t *sluice.Take)
 
-	// probed lets the probe of the failover store through. In most tests it
+	// checked lets the health check of the failover store through. In most tests it
 	// says nothing, so that only callers change the state.
-	probed bool
-	probes atomic.Int64
+	checked bool
+	checks  atomic.Int64
 }
 
-func isProbe(t *sluice.Take) bool { return t.Demands[0].Key.Limit == "failover probe" }
+func isCheck(t *sluice.Take) bool { return t.Demands[0].Key.Limit == "failover check" }
 
 func (f *faulty) set(to fault) { f.fault.Store(int32(to)) }
 
@@ -71,9 +71,9 @@ func (f *faulty) fail(ctx context.Context, do func() error) error {
 }
 
 func (f *faulty) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	if isProbe(t) {
-		f.probes.Add(1)
-		if !f.probed {
+	if isCheck(t) {
+		f.checks.Add(1)
+		if !f.checked {
 			return errors.ErrUnsupported
 		}
 	}

@@ -14,7 +14,7 @@ type State uint8
 const (
 	// Normal asks the store everything.
 	Normal State = iota
-	// Open asks it nothing until the back-off is over, except for a probe
+	// Open asks it nothing until the back-off is over, except for a health check
 	// every half second.
 	Open
 	// HalfOpen lets one call through at a time, to see whether it works.

@@ -8,7 +8,7 @@ type Stats struct {
 	Since time.Time // when it began
 
 	// NextProbe is how long until a caller may try the store again, if the
-	// breaker is open and the store answers no probe before.
+	// breaker is open and the store passes no health check before.
 	NextProbe time.Duration
 
 	Entered map[State]int64         // how often each state was entered

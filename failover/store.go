@@ -62,7 +62,7 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 	}
 	s.breaker.config = &s.config
 	s.breaker.origin = time.Now()
-	s.breaker.probing.init(s.probe)
+	s.breaker.checking.init(s.check)
 	s.leases.most = max(config.MaxBuckets/4, 1)
 	s.work.New = func() any { return new(work) }
 	return s, nil
@@ -218,8 +218,8 @@ func (s *Store) Watch(wake func(sluice.Key)) {
 // Capabilities are the store's.
 func (s *Store) Capabilities() sluice.Capabilities { return s.inner.Capabilities() }
 
-// Close ends the probe, closes the store and forgets the local quotas.
+// Close ends the health checks, closes the store and forgets the local quotas.
 func (s *Store) Close() error {
-	s.breaker.stopProbing()
+	s.breaker.stopChecking()
 	return errors.Join(s.inner.Close(), s.local.Close())
 }

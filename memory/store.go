@@ -147,6 +147,7 @@ type Stats struct {
 	Forgotten        int64         // full buckets that were dropped
 	ClockBack        int64         // times the wall clock was set back
 	ClockForward     int64         // times it was set forward
+	ClockGaps        int64         // times the process stood still for over 15 s
 	ClockAhead       time.Duration // how far the store's time is ahead of the wall clock
 	DamagedSnapshots int64         // 1 if a damaged snapshot was set aside
 }
@@ -156,7 +157,7 @@ func (s *Store) Stats() Stats {
 	return Stats{
 		Buckets: s.buckets.Load(), Bytes: s.bytes.Load(), Receipts: s.kept.Load(),
 		Overflowed: s.overflowed.Load(), Forgotten: s.forgotten.Load(),
-		ClockBack: s.clock.back.Load(), ClockForward: s.clock.forward.Load(),
+		ClockBack: s.clock.back.Load(), ClockForward: s.clock.forward.Load(), ClockGaps: s.clock.gaps.Load(),
 		ClockAhead:       time.Duration(s.clock.ahead.Load()) * time.Microsecond,
 		DamagedSnapshots: s.damaged.Load(),
 	}

@@ -107,6 +107,9 @@ func TestPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := testutil.CollectAndCompare(metrics.Postgres(store), strings.NewReader(`
+# HELP sluice_clock_gaps_total Times that nothing was heard of the store's clock for over 15 s.
+# TYPE sluice_clock_gaps_total counter
+sluice_clock_gaps_total 0
 # HELP sluice_clock_steps_total Steps of the store's clock that were seen.
 # TYPE sluice_clock_steps_total counter
 sluice_clock_steps_total{direction="back"} 0
@@ -114,7 +117,7 @@ sluice_clock_steps_total{direction="forward"} 0
 # HELP sluice_postgres_takes_total Takes that the database decided.
 # TYPE sluice_postgres_takes_total counter
 sluice_postgres_takes_total 1
-`), "sluice_clock_steps_total", "sluice_postgres_takes_total"); err != nil {
+`), "sluice_clock_gaps_total", "sluice_clock_steps_total", "sluice_postgres_takes_total"); err != nil {
 		t.Error(err)
 	}
 }

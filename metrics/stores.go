@@ -23,6 +23,7 @@ func Memory(s *memory.Store) prometheus.Collector {
 		{name: "sluice_clock_steps_total", help: clockSteps, label: "direction"},
 		{name: "sluice_memory_clock_ahead_seconds", help: "How far the store's time is ahead of the wall clock, after that was set back."},
 		{name: "sluice_memory_damaged_snapshots_total", help: "Snapshots that could not be read and were set aside."},
+		{name: "sluice_clock_gaps_total", help: clockGaps},
 	}, func(add func(int, float64, ...string)) {
 		st := s.Stats()
 		add(0, float64(st.Buckets))
@@ -34,10 +35,14 @@ func Memory(s *memory.Store) prometheus.Collector {
 		add(5, float64(st.ClockForward), "forward")
 		add(6, st.ClockAhead.Seconds())
 		add(7, float64(st.DamagedSnapshots))
+		add(8, float64(st.ClockGaps))
 	})
 }
 
-const clockSteps = "Steps of the store's clock that were seen."
+const (
+	clockSteps = "Steps of the store's clock that were seen."
+	clockGaps  = "Times that nothing was heard of the store's clock for over 15 s."
+)
 
 // Postgres shows the figures of a store on PostgreSQL.
 func Postgres(s *postgres.Store) prometheus.Collector {
@@ -45,12 +50,14 @@ func Postgres(s *postgres.Store) prometheus.Collector {
 		{name: "sluice_postgres_takes_total", help: "Takes that the database decided."},
 		{name: "sluice_postgres_batches_total", help: "Statements in which these takes were sent; several go together under load."},
 		{name: "sluice_clock_steps_total", help: clockSteps, label: "direction"},
+		{name: "sluice_clock_gaps_total", help: clockGaps},
 	}, func(add func(int, float64, ...string)) {
 		st := s.Stats()
 		add(0, float64(st.Takes))
 		add(1, float64(st.Batches))
 		add(2, float64(st.ClockBack), "back")
 		add(2, float64(st.ClockForward), "forward")
+		add(3, float64(st.ClockGaps))
 	})
 }
 
@@ -58,10 +65,12 @@ func Postgres(s *postgres.Store) prometheus.Collector {
 func Redis(s *redis.Store) prometheus.Collector {
 	return collect([]figure{
 		{name: "sluice_clock_steps_total", help: clockSteps, label: "direction"},
+		{name: "sluice_clock_gaps_total", help: clockGaps},
 	}, func(add func(int, float64, ...string)) {
 		st := s.Stats()
 		add(0, float64(st.ClockBack), "back")
 		add(0, float64(st.ClockForward), "forward")
+		add(1, float64(st.ClockGaps))
 	})
 }
 

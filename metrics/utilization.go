@@ -18,8 +18,8 @@ import (
 // writes a line to the log when one crosses a level: a warning, or an error if
 // the level is critical. What nodes hold ahead of need is not used.
 //
-// It knows what this process asked for. A bucket that only others use is in
-// their figures.
+// It knows what this process asked for, and what it hears of buckets that it
+// holds tokens of. A bucket that only others use is in their figures.
 type Utilization struct {
 	levels [levels]float64 // percent from which on; none is 0
 	log    *slog.Logger
@@ -114,17 +114,24 @@ func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ t
 	}
 	now := time.Now()
 	for i := range t.Demands {
-		demand, r := &t.Demands[i], &d.Results[i]
-		capacity := demand.Limit.Capacity()
-		if capacity <= 0 || r.Unknown {
-			continue
-		}
-		used := max(100*float64(capacity-r.Remaining)/float64(capacity), 0)
-		u.peaks.saw(demand.Key.Resource, demand.Key.Limit, used, now)
-		// Most buckets are far from their limits, and are not looked up.
-		if used >= u.levels[warning] || u.known.Load() > 0 {
-			u.saw(demand, used, r.ResetAfter, now)
-		}
+		u.look(&t.Demands[i], &d.Results[i], now)
+	}
+}
+
+// Heard looks at a bucket of which the store has told without a take: see
+// [github.com/sluice-go/sluice/advance.Config].
+func (u *Utilization) Heard(d *sluice.Demand, r *sluice.Result) { u.look(d, r, time.Now()) }
+
+func (u *Utilization) look(d *sluice.Demand, r *sluice.Result, now time.Time) {
+	capacity := d.Limit.Capacity()
+	if capacity <= 0 || r.Unknown {
+		return
+	}
+	used := max(100*float64(capacity-r.Remaining)/float64(capacity), 0)
+	u.peaks.saw(d.Key.Resource, d.Key.Limit, used, now)
+	// Most buckets are far from their limits, and are not looked up.
+	if used >= u.levels[warning] || u.known.Load() > 0 {
+		u.saw(d, used, r.ResetAfter, now)
 	}
 }
 

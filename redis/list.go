@@ -207,16 +207,21 @@ func (s *Store) primaries(ctx context.Context) (map[string]rueidis.Client, error
 		return nodes, nil
 	}
 	for addr, node := range nodes {
-		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
-		if err != nil {
-			delete(nodes, addr) // away; another has or will have its keys
-			continue
-		}
-		if name, err := role[0].ToString(); err != nil || name != "master" {
+		if !isPrimary(ctx, node) { // or away; another has or will have its keys
 			delete(nodes, addr)
 		}
 	}
 	return nodes, ctx.Err()
+}
+
+// isPrimary reports whether a node answers that it is a primary.
+func isPrimary(ctx context.Context, node rueidis.Client) bool {
+	role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+	if err != nil || len(role) == 0 {
+		return false
+	}
+	name, err := role[0].ToString()
+	return err == nil && name == "master"
 }
 
 // timeOf is a node's time in microseconds, or what tests say.

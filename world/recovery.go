@@ -29,13 +29,13 @@ func (w *World) comeBack() {
 }
 
 // recovered is how long it may take until a node is normal again: the last
-// call that fails, the probes that close the breaker, and the phases, each of
-// which ends with the next probe at the latest.
+// call that fails, the health checks that close the breaker, and the phases, each of
+// which ends with the next health check at the latest.
 func recovered() time.Duration {
 	const timeout, successes = 250 * time.Millisecond, 3 // failover's defaults
-	sum := timeout + successes*failover.ProbeEvery
+	sum := timeout + successes*failover.CheckEvery
 	for _, p := range []failover.Phase{guard.Testing, guard.Partial, guard.Stabilizing} {
-		sum += max(2*p.For, time.Duration(p.Successes)*failover.ProbeEvery) + failover.ProbeEvery
+		sum += max(2*p.For, time.Duration(p.Successes)*failover.CheckEvery) + failover.CheckEvery
 	}
 	return sum
 }

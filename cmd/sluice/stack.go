@@ -89,7 +89,11 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 	if err := s.openPolicy(ctx, p.policy, log); err != nil {
 		return s, err
 	}
-	store, exact, err := s.openStore(ctx, p, log)
+	utilization, err := metrics.NewUtilization(p.alerts, log)
+	if err != nil {
+		return s, err
+	}
+	store, exact, err := s.openStore(ctx, p, utilization, log)
 	if err != nil {
 		return s, err
 	}
@@ -99,10 +103,6 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 		return s, err
 	}
 	takes := metrics.NewTakes()
-	utilization, err := metrics.NewUtilization(p.alerts, log)
-	if err != nil {
-		return s, err
-	}
 	s.registry.MustRegister(takes, utilization)
 	told := sluice.WithObserver(observers{takes, utilization, recorder, s.activity})
 	store, exact = s.tracing.Store("decide", store), s.tracing.Store("decide", exact)
@@ -177,7 +177,7 @@ func namespaceOf(p *policy.Policy) string {
 
 // openStore opens what keeps the buckets. A shared store gets failover and
 // leasing in front; exact is the one behind leasing.
-func (s *stack) openStore(ctx context.Context, p places, log *slog.Logger) (store, exact sluice.Store, err error) {
+func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utilization, log *slog.Logger) (store, exact sluice.Store, err error) {
 	if p.store == "memory" || strings.HasPrefix(p.store, "memory:") {
 		store, err := memory.Open(memory.Config{Snapshot: strings.TrimPrefix(strings.TrimPrefix(p.store, "memory"), ":"), Log: log})
 		if err != nil {
@@ -208,7 +208,7 @@ func (s *stack) openStore(ctx context.Context, p places, log *slog.Logger) (stor
 	if !p.lease {
 		return guarded, guarded, nil
 	}
-	ahead, err := advance.New(guarded, advance.Config{Log: log})
+	ahead, err := advance.New(guarded, advance.Config{Log: log, Heard: alarms.Heard})
 	if err != nil {
 		return nil, nil, errors.Join(err, guarded.Close())
 	}

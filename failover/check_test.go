@@ -34,13 +34,13 @@ func TestRecoveryNeedsNoCallers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, s, f := open(t, failover.Config{})
-				f.probed = true
+				f.checked = true
 				breakBy(t, l, s, f, fault)
 				for range 10 { // the back-off of callers grows to its longest
 					time.Sleep(s.Stats().NextProbe)
 					decide(t, l, "", demand("a"))
 				}
-				time.Sleep(11 * time.Millisecond) // between two probes
+				time.Sleep(11 * time.Millisecond) // between two checks
 				wantState(t, s, failover.Open)
 				f.set(none)
 				time.Sleep(time.Minute) // less than all phases
@@ -60,7 +60,7 @@ func TestRecoveryNeedsNoCallers(t *testing.T) {
 func TestFailuresOfManyDoNotDelayRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
-		f.probed = true
+		f.checked = true
 		closeBreaker(t, l, s, f)
 		for range 10_000 { // never three in a row
 			f.set(cuts)
@@ -73,18 +73,18 @@ func TestFailuresOfManyDoNotDelayRecovery(t *testing.T) {
 	})
 }
 
-func TestProbesComeOnlyWhileTheyAreNeeded(t *testing.T) {
+func TestHealthChecksComeOnlyWhileTheyAreNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
-		f.probed = true
+		f.checked = true
 		time.Sleep(time.Minute)
-		if n := f.probes.Load(); n != 0 {
-			t.Errorf("%d probes in the normal state", n)
+		if n := f.checks.Load(); n != 0 {
+			t.Errorf("%d health checks in the normal state", n)
 		}
 		breakBy(t, l, s, f, refuses)
 		time.Sleep(10*time.Second + time.Millisecond)
-		if n := f.probes.Load(); n != 20 {
-			t.Errorf("%d probes in 10 s, want 20", n)
+		if n := f.checks.Load(); n != 20 {
+			t.Errorf("%d health checks in 10 s, want 20", n)
 		}
 		f.set(none)
 		time.Sleep(backAfter)
@@ -92,7 +92,7 @@ func TestProbesComeOnlyWhileTheyAreNeeded(t *testing.T) {
 		calls := f.calls.Load()
 		time.Sleep(time.Minute)
 		if n := f.calls.Load() - calls; n != 0 {
-			t.Errorf("%d probes after the recovery", n)
+			t.Errorf("%d health checks after the recovery", n)
 		}
 		breakBy(t, l, s, f, refuses) // and they come again
 		f.set(none)
@@ -101,11 +101,11 @@ func TestProbesComeOnlyWhileTheyAreNeeded(t *testing.T) {
 	})
 }
 
-func TestProbesThatFailChangeNothing(t *testing.T) {
+func TestHealthChecksThatFailChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		l, s, f := open(t, failover.Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
-		f.probed = true
+		f.checked = true
 		breakBy(t, l, s, f, cuts)
 		next := time.Now().Add(s.Stats().NextProbe)
 		time.Sleep(4*time.Second + time.Millisecond)
@@ -116,21 +116,21 @@ func TestProbesThatFailChangeNothing(t *testing.T) {
 			t.Errorf("%d lines for one change of state:\n%s", lines, out.String())
 		}
 		if st := s.Stats(); st.Lost != 3+8 {
-			t.Errorf("%d failures counted, want 3 of callers and 8 of the probe", st.Lost)
+			t.Errorf("%d failures counted, want 3 of callers and 8 of the health check", st.Lost)
 		}
 	})
 }
 
-func TestAProbeThatFailsReopensAHalfOpenBreaker(t *testing.T) {
+func TestAHealthCheckThatFailsReopensAHalfOpenBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
-		f.probed = true
+		f.checked = true
 		breakBy(t, l, s, f, cuts)
 		f.set(none)
-		time.Sleep(failover.ProbeEvery + time.Millisecond)
+		time.Sleep(failover.CheckEvery + time.Millisecond)
 		wantState(t, s, failover.HalfOpen)
 		f.set(cuts)
-		time.Sleep(failover.ProbeEvery)
+		time.Sleep(failover.CheckEvery)
 		wantState(t, s, failover.Open)
 	})
 }
@@ -138,22 +138,22 @@ func TestAProbeThatFailsReopensAHalfOpenBreaker(t *testing.T) {
 func TestOneSuccessIsEnoughIfConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{Successes: 1})
-		f.probed = true
+		f.checked = true
 		breakBy(t, l, s, f, cuts)
 		f.set(none)
-		time.Sleep(failover.ProbeEvery + time.Millisecond)
+		time.Sleep(failover.CheckEvery + time.Millisecond)
 		wantState(t, s, failover.Testing)
 	})
 }
 
-func TestCloseEndsTheProbe(t *testing.T) {
+func TestCloseEndsTheHealthChecks(t *testing.T) {
 	for _, fault := range []fault{refuses, hangs} {
 		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
 			l, s, f := open(t, failover.Config{Timeout: time.Hour, Backoff: time.Hour})
-			f.probed = true
+			f.checked = true
 			breakBy(t, l, s, f, refuses)
 			f.set(fault)
-			time.Sleep(failover.ProbeEvery + time.Millisecond) // one is out if it hangs
+			time.Sleep(failover.CheckEvery + time.Millisecond) // one is out if it hangs
 			start := time.Now()
 			if err := s.Close(); err != nil {
 				t.Error(err)
@@ -166,13 +166,13 @@ func TestCloseEndsTheProbe(t *testing.T) {
 }
 
 // A store that can only read must not pass for one that works.
-func TestTheProbeWritesAndLeavesNothing(t *testing.T) {
+func TestTheHealthCheckWritesAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
-		f.probed = true
+		f.checked = true
 		f.hooks = func(take *sluice.Take) {
-			if isProbe(take) && take.Peek {
-				t.Error("the probe only looks")
+			if isCheck(take) && take.Peek {
+				t.Error("the health check only looks")
 			}
 		}
 		breakBy(t, l, s, f, refuses)
@@ -180,10 +180,10 @@ func TestTheProbeWritesAndLeavesNothing(t *testing.T) {
 		time.Sleep(10*time.Second + time.Millisecond)
 		page, err := l.List(t.Context(), sluice.Query{})
 		if err != nil || len(page.Buckets) != 0 {
-			t.Errorf("%d buckets after probes, %v", len(page.Buckets), err)
+			t.Errorf("%d buckets after health checks, %v", len(page.Buckets), err)
 		}
-		if f.probes.Load() == 0 {
-			t.Error("no probe came")
+		if f.checks.Load() == 0 {
+			t.Error("no health check came")
 		}
 	})
 }
@@ -191,8 +191,8 @@ func TestTheProbeWritesAndLeavesNothing(t *testing.T) {
 func TestChangesOfStateWakeThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
-		f.probed = true
-		var mu sync.Mutex // the probe wakes, and so do callers
+		f.checked = true
+		var mu sync.Mutex // the health check wakes, and so do callers
 		var woken []failover.State
 		s.Watch(func(k sluice.Key) {
 			mu.Lock()

@@ -1,0 +1,87 @@
+package advance_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/advance"
+	"github.com/sluice-go/sluice/memory"
+)
+
+// recovering is a store of which holds cannot be asked for a while, as failover
+// has it; returns can.
+type recovering struct {
+	sluice.Store
+	mu       sync.Mutex
+	fails    func([]sluice.Grant) error // nil: it is asked
+	returned []sluice.HoldReturn
+}
+
+func (r *recovering) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fails != nil {
+		return r.fails(grants)
+	}
+	return r.Store.Hold(ctx, requests, grants)
+}
+
+func (r *recovering) Return(ctx context.Context, returns []sluice.HoldReturn) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.returned = append(r.returned, returns...)
+	return r.Store.Return(ctx, returns)
+}
+
+// TestReturnsWithoutAnAnswer: where nobody can say what is left, holds go back
+// all the same, unless they may have gone back already.
+func TestReturnsWithoutAnAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fails func([]sluice.Grant) error
+		want  int
+	}{
+		{"it is asked", nil, 0},
+		{"away", func([]sluice.Grant) error { return sluice.ErrUnavailable }, 1},
+		{"not asked", func(g []sluice.Grant) error { clear(g); return nil }, 1},
+		{"unknown", func([]sluice.Grant) error { return sluice.ErrUnknown }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, err := memory.Open(memory.Config{Log: quiet})
+				if err != nil {
+					t.Fatal(err)
+				}
+				inner := &recovering{Store: store}
+				var heard []sluice.Tokens
+				node, err := advance.New(inner, advance.Config{Log: quiet, Heard: func(_ *sluice.Demand, r *sluice.Result) {
+					heard = append(heard, r.Remaining)
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer node.Close()
+				take(t, sluice.New(node), demand("a", "1000/day fixed"))
+				synctest.Wait()
+				if len(heard) != 1 || heard[0] != 1000*sluice.Token {
+					t.Errorf("with the grant: %v", heard)
+				}
+				inner.mu.Lock()
+				inner.fails = c.fails
+				inner.mu.Unlock()
+				time.Sleep(7 * time.Second)
+				synctest.Wait()
+				if len(inner.returned) != c.want {
+					t.Errorf("returned %+v, want %d", inner.returned, c.want)
+				}
+				if c.fails == nil && (len(heard) != 2 || heard[1] != 999*sluice.Token) {
+					t.Errorf("with the return: %v", heard)
+				}
+			})
+		})
+	}
+}
