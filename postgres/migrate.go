@@ -19,7 +19,8 @@ import (
 // next version beside the one that older nodes still call. A file whose
 // functions have a successor is then removed, which leaves a gap in the
 // numbers: a schema that has the functions keeps them, and a new one does not
-// get them.
+// get them. Number 2 is what is still called of the files that were removed: a
+// schema that has those has it already, because it is past number 2.
 //
 //go:embed sql/*.sql
 var migrations embed.FS

@@ -4,45 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-go/sluice"
-	"github.com/sluice-go/sluice/internal/faultproxy"
 	"github.com/sluice-go/sluice/redis"
 	"github.com/sluice-go/sluice/redis/redistest"
 )
 
-// behindProxies has all clients of a cluster that is asked for its layout reach
-// the primaries through proxies, which it answers by the primaries' addresses.
-func behindProxies(t *testing.T, cluster *redistest.Cluster) map[string]*faultproxy.Proxy {
+// charged checks that each of the demands' buckets was charged once for each id.
+func charged(t *testing.T, cluster *redistest.Cluster, demands []sluice.Demand, ids sluice.Tokens) {
 	t.Helper()
-	proxies := map[string]*faultproxy.Proxy{}
-	for _, node := range cluster.Primaries() {
-		p := faultproxy.Start(t, node.Addr())
-		_, port, err := net.SplitHostPort(p.Addr())
-		if err != nil {
-			t.Fatal(err)
+	for _, d := range demands {
+		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
+		if used != ids {
+			t.Errorf("%s: %d charges for %d ids", d.Key, used, ids)
 		}
-		node.Must("CONFIG", "SET", "cluster-announce-port", port)
-		proxies[node.Addr()] = p
 	}
-	redistest.Eventually(t, patience, "all nodes tell of the proxies", func() bool {
-		for _, node := range cluster.Nodes {
-			layout := node.Must("CLUSTER", "NODES")
-			for _, p := range proxies {
-				if !strings.Contains(layout, p.Addr()) {
-					return false
-				}
-			}
-		}
-		return true
-	})
-	return proxies
 }
 
 // TestClusterRepeats loses the answer of one node while a take with an id goes
@@ -50,7 +30,7 @@ func behindProxies(t *testing.T, cluster *redistest.Cluster) map[string]*faultpr
 // charged once in each bucket.
 func TestClusterRepeats(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	proxies := behindProxies(t, cluster)
+	proxies := cluster.Proxies()
 	here, there := apart(t, cluster, "repeat")
 	l := sluice.New(open(t, redis.Config{Address: cluster.URL(), Timeout: 300 * time.Millisecond}))
 	ctx := context.Background()
@@ -92,12 +72,7 @@ func TestClusterRepeats(t *testing.T) {
 	if first != ids {
 		t.Errorf("%d answers of %d ids were not marked as repeated", first, ids)
 	}
-	for _, d := range demands {
-		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
-		if used != ids {
-			t.Errorf("%s: %d charges for %d ids", d.Key, used, ids)
-		}
-	}
+	charged(t, cluster, demands, ids)
 }
 
 // TestClusterGivesUpAnywhere has callers give up at any moment of a take with an
@@ -124,12 +99,7 @@ func TestClusterGivesUpAnywhere(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d gave up", gaveUp, ids)
-	for _, d := range demands {
-		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
-		if used != ids {
-			t.Errorf("%s: %d charges for %d ids", d.Key, used, ids)
-		}
-	}
+	charged(t, cluster, demands, ids)
 }
 
 // TestClusterOneIDLittleRoom has several callers of each id take at once from two
@@ -174,10 +144,5 @@ func TestClusterOneIDLittleRoom(t *testing.T) {
 	if passed != 30 {
 		t.Errorf("%d ids passed where 30 may", passed)
 	}
-	for _, d := range demands {
-		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
-		if used != passed {
-			t.Errorf("%s: %d charges for %d ids", d.Key, used, passed)
-		}
-	}
+	charged(t, cluster, demands, passed)
 }

@@ -3,7 +3,6 @@ package redis_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/redis"
@@ -76,19 +75,7 @@ func TestTicketsAndVersions(t *testing.T) {
 func TestRoomInLine(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, redis.Config{Address: server.URL()})
-	woken := make(chan sluice.Key, 100)
-	s.Watch(func(k sluice.Key) { woken <- k })
-	next := func(want sluice.Key) {
-		t.Helper()
-		select {
-		case k := <-woken:
-			if k != want {
-				t.Fatalf("woke %v, want %v", k, want)
-			}
-		case <-time.After(patience):
-			t.Fatalf("nobody was woken, want %v", want)
-		}
-	}
+	next := watched(t, s)
 	next(sluice.AnyKey)
 	empty := func(entity string) sluice.Demand {
 		d := demand(entity, "10/h")

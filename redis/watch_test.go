@@ -17,19 +17,7 @@ func TestWatchMissesNothing(t *testing.T) {
 	server := redistest.Start(t)
 	p := faultproxy.Start(t, server.Addr())
 	there := sluice.New(open(t, redis.Config{Address: server.URL()}))
-	woken := make(chan sluice.Key, 100)
-	open(t, redis.Config{Address: "redis://" + p.Addr()}).Watch(func(k sluice.Key) { woken <- k })
-	want := func(key sluice.Key) {
-		t.Helper()
-		select {
-		case got := <-woken:
-			if got != key {
-				t.Fatalf("woke %v, want %v", got, key)
-			}
-		case <-time.After(patience):
-			t.Fatalf("nobody was woken, want %v", key)
-		}
-	}
+	want := watched(t, open(t, redis.Config{Address: "redis://" + p.Addr()}))
 	for range 3 {
 		want(sluice.AnyKey)
 		back := demand("roomy", "100/h")
@@ -42,5 +30,22 @@ func TestWatchMissesNothing(t *testing.T) {
 		}
 		want(back.Key)
 		p.Cut()
+	}
+}
+
+// watched returns a function that waits for the next wake-up, and checks what for.
+func watched(t *testing.T, s *redis.Store) func(want sluice.Key) {
+	woken := make(chan sluice.Key, 100)
+	s.Watch(func(k sluice.Key) { woken <- k })
+	return func(want sluice.Key) {
+		t.Helper()
+		select {
+		case k := <-woken:
+			if k != want {
+				t.Fatalf("woke %v, want %v", k, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("nobody was woken, want %v", want)
+		}
 	}
 }

@@ -2,10 +2,9 @@ package world
 
 import (
 	"context"
-	"net"
-	"strings"
+	"maps"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/faultproxy"
@@ -23,27 +22,7 @@ func TestRedis(t *testing.T) {
 // TestRedisCluster has all clients reach the primaries through proxies.
 func TestRedisCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	var proxies []*faultproxy.Proxy
-	for _, node := range cluster.Primaries() {
-		p := faultproxy.Start(t, node.Addr())
-		_, port, err := net.SplitHostPort(p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		node.Must("CONFIG", "SET", "cluster-announce-port", port)
-		proxies = append(proxies, p)
-	}
-	redistest.Eventually(t, time.Minute, "all nodes tell of the proxies", func() bool {
-		for _, node := range cluster.Nodes {
-			layout := node.Must("CLUSTER", "NODES")
-			for _, p := range proxies {
-				if !strings.Contains(layout, p.Addr()) {
-					return false
-				}
-			}
-		}
-		return true
-	})
+	proxies := slices.Collect(maps.Values(cluster.Proxies()))
 	live(t, proxies, func() (sluice.Store, error) {
 		return redis.Open(context.Background(), redis.Config{Address: cluster.URL(), Log: guard.Log})
 	})

@@ -1,11 +1,14 @@
 package redistest
 
 import (
+	"net"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/faultproxy"
 )
 
 // Cluster is a Redis Cluster of three primaries with a replica each.
@@ -99,4 +102,32 @@ func (c *Cluster) Move(key string, to *Server) {
 	for _, node := range c.Primaries() {
 		node.Must("CLUSTER", "SETSLOT", slot, "NODE", target)
 	}
+}
+
+// Proxies has all clients that ask the cluster for its layout reach the primaries
+// through proxies, and returns these by the primaries' addresses.
+func (c *Cluster) Proxies() map[string]*faultproxy.Proxy {
+	c.tb.Helper()
+	proxies := map[string]*faultproxy.Proxy{}
+	for _, node := range c.Primaries() {
+		p := faultproxy.Start(c.tb, node.Addr())
+		_, port, err := net.SplitHostPort(p.Addr())
+		if err != nil {
+			c.tb.Fatal(err)
+		}
+		node.Must("CONFIG", "SET", "cluster-announce-port", port)
+		proxies[node.Addr()] = p
+	}
+	Eventually(c.tb, time.Minute, "all nodes tell of the proxies", func() bool {
+		for _, node := range c.Nodes {
+			layout := node.Must("CLUSTER", "NODES")
+			for _, p := range proxies {
+				if !strings.Contains(layout, p.Addr()) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	return proxies
 }
