@@ -134,6 +134,14 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.exactOnly = now + gap
 		return
 	}
+	if l.limit != r.Limit {
+		// Meanwhile somebody came with another limit, about which this says
+		// nothing. What was granted goes back.
+		if g.Amount > 0 && l.settle.id.Seq == 0 {
+			l.settle = hold{id: r.ID, amount: g.Amount, left: g.Amount, until: sent + g.Expires.Sub(g.Now), epoch: epoch}
+		}
+		return
+	}
 	shortOf := sluice.Tokens(0)
 	if g.Amount == 0 || g.Free < max(f.least, waiting-g.Amount) {
 		shortOf = f.least

@@ -132,7 +132,7 @@ func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
 	returns := l.returns(nil)
 	l.denyUntil, l.shortOf = 0, 0 // there will be more
 	sh.mu.Unlock()
-	return s.giveBack(ctx, returns) == nil
+	return s.report(ctx, returns) == nil
 }
 
 // returnAll gives everything back.

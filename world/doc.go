@@ -24,7 +24,7 @@
 // # Checks
 //
 // Each promise has a file that states it exactly: bound.go, accounting.go,
-// refusals.go, figures.go, waiting.go, repeats.go and recovery.go. They look
+// refusals.go, figures.go, alarms.go, waiting.go, repeats.go and recovery.go. They look
 // at what callers were told, at what the store did, and at what was written
 // down as usage. docs/world.md lists them.
 package world

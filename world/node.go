@@ -62,7 +62,7 @@ func (w *World) start(slot int) {
 	must(err)
 	apart()
 	n.ahead, err = advance.New(&stagger{n.guarded, n, "into failover"}, advance.Config{
-		MaxBuckets: 10_000, Log: guard.Log, Node: number,
+		MaxBuckets: 10_000, Log: guard.Log, Node: number, Heard: w.hears,
 		Clock: func() (time.Time, time.Duration) { return w.nodeClock(slot) },
 	})
 	must(err)
@@ -117,10 +117,20 @@ func (n *node) clear() {
 	}
 }
 
-// observer is the recorder, and writes what it is told into the history.
+// observer is the recorder, and writes what it is told into the history. It looks
+// at figures as alarms do.
 type observer struct {
 	sluice.Observer
 	node *node
+}
+
+func (o *observer) Decided(t *sluice.Take, d *sluice.Decision, err error, took time.Duration) {
+	if err == nil && d.Source != sluice.Degraded && d.Source != sluice.Unknown {
+		for i := range d.Results {
+			o.node.world.hears(&t.Demands[i], &d.Results[i])
+		}
+	}
+	o.Observer.Decided(t, d, err, took)
 }
 
 func (o *observer) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {

@@ -40,7 +40,7 @@ func (w *World) report() *Report {
 		}
 	}
 	r.Hash = w.history.hash()
-	for _, check := range []func() []Failure{w.bound, w.accounting, w.refusals, w.figures, w.waiting, w.repeats} {
+	for _, check := range []func() []Failure{w.bound, w.accounting, w.refusals, w.figures, w.alarms, w.waiting, w.repeats} {
 		r.Failures = append(r.Failures, check()...)
 	}
 	r.Failures = append(r.Failures, w.failures...)

@@ -23,6 +23,8 @@ type truth struct {
 	asked   map[caller]*sluice.Take // last
 	leads   map[holdKey]caller      // who of a node has asked last with a ticket, by node and bucket
 	effects []*Effect
+
+	reported []figure // after nodes have told what they spent
 }
 
 // Effect is something that happened in the store.
@@ -156,7 +158,7 @@ func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error
 		}
 		for i := range requests {
 			r, g := &requests[i], &grants[i]
-			t.close(holdKey{r.Key, r.Previous}, g.Now)
+			t.report(r.Key, r.Previous, r.Spent, g.Remaining, r.Limit)
 			if g.Amount > 0 {
 				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount, expires: g.Expires}
 			}
@@ -168,20 +170,31 @@ func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error
 func (t *truth) giveBack(returns []sluice.HoldReturn, slot int) error {
 	defer t.remember(&Effect{Slot: slot, Returned: returns})
 	return t.do(func(m *storetest.Model) error {
-		if m == t.model {
-			for i := range returns {
-				t.close(holdKey{returns[i].Key, returns[i].ID}, t.world.clocks.now())
+		err := m.Return(context.Background(), returns)
+		if m != t.model {
+			return err
+		}
+		for i := range returns {
+			r := &returns[i]
+			var left sluice.Decision
+			peek := sluice.Take{Demands: []sluice.Demand{{Key: r.Key, Limit: r.Limit}}, Peek: true}
+			if r.Limit.Amount > 0 && m.Take(context.Background(), &peek, &left) == nil { // tickets have none
+				t.report(r.Key, r.ID, r.Spent, left.Results[0].Remaining, r.Limit)
 			}
 		}
-		return m.Return(context.Background(), returns)
+		return err
 	})
 }
 
-// close ends a hold. The caller holds the mutex.
-func (t *truth) close(k holdKey, now time.Time) {
-	if h := t.holds[k]; h != nil && now.Before(h.expires) {
-		h.closed = true
+// close ends a hold, and reports whether it did in time. The caller holds the
+// mutex.
+func (t *truth) close(k holdKey, now time.Time) bool {
+	h := t.holds[k]
+	if h == nil || h.closed || !now.Before(h.expires) {
+		return false
 	}
+	h.closed = true
+	return true
 }
 
 // lapsed is all that was held of a bucket until a moment and not returned in

@@ -28,6 +28,7 @@ type World struct {
 	gens   []int
 	hands  []atomic.Pointer[hands]
 	told   []*Told
+	heard  []figure // by nodes
 	inLine map[*Told]bool
 
 	callers  sync.WaitGroup
