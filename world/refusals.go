@@ -58,10 +58,9 @@ const (
 //
 // Each bucket is emptied. A caller is refused, and in some worlds another with a
 // greater cost after it; the last of them comes back. Sooner is not checked
-// where tokens were held, because they may be returned at any moment. Answers of
-// the deny cache are left out while a bucket stands still because the store's
-// clock stepped back: the node estimates by refill, for a second at most, after
-// which the store tells.
+// where tokens were held, because they may be returned at any moment. While a
+// bucket stands still because the store's clock stepped back, the deny cache
+// estimates by refill, for a second at most; what is told after that is checked.
 func (w *World) comeBackAlone() {
 	w.quiet.Store(true)
 	there := dice(w.plan.Seed, hash("there")).IntN(w.plan.Nodes)
@@ -146,14 +145,17 @@ func (a *alone) emptied(by, cost sluice.Tokens) *Told {
 
 // back comes back at the time told.
 func (a *alone) back(t *Told, cost sluice.Tokens) {
+	if t.Decision.Source == sluice.FromDenyCache && a.world.clocks.stood() > 0 {
+		time.Sleep(1100 * time.Millisecond) // until the node asks again
+		if t = a.take(cost, false); t == nil || t.Err != nil || t.Decision.Allowed {
+			return
+		}
+	}
 	w, wait := a.world, t.Decision.RetryAfter
 	if r := &t.Decision.Results[0]; wait > longEnough || r.Held && cost <= r.Free {
 		// In the latter case only somebody before it in line is in the way, and
 		// the time is told as if that one had been served. If its caller died,
 		// its ticket has yet to lapse.
-		return
-	}
-	if t.Decision.Source == sluice.FromDenyCache && w.clocks.stood() > 0 {
 		return
 	}
 	early := soonest
@@ -164,7 +166,7 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 		early = breather
 	}
 	// What is held may be returned meanwhile.
-	held := t.Decision.Results[0].Held || w.heldOf(a.bucket.Key) || w.clocks.stood() > 0
+	held := t.Decision.Results[0].Held || w.heldOf(a.bucket.Key)
 	if wait > early {
 		time.Sleep(wait - early)
 		if p := a.take(cost, true); !held && p != nil && p.Err == nil && p.Decision.Allowed {
