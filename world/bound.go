@@ -51,6 +51,7 @@ func (w *World) bound() (failures []Failure) {
 // life is a bucket from one reset to the next.
 type life struct {
 	from    time.Duration
+	until   time.Duration
 	limit   sluice.Limit
 	slack   sluice.Tokens
 	history storetest.History
@@ -89,7 +90,10 @@ func (w *World) lives(b *Bucket) []*life {
 	for _, c := range cuts {
 		lives = append(lives, &life{from: c.At})
 	}
-	for _, l := range lives {
+	for i, l := range lives {
+		if l.until = w.elapsed(); i+1 < len(lives) {
+			l.until = lives[i+1].from
+		}
 		l.limit, l.moments = b.looser(), map[int64]time.Duration{}
 		if holdAhead(l.limit) {
 			l.slack = w.excused(l) * l.limit.Capacity() / 5
@@ -171,18 +175,22 @@ func add(lives []*life, b *Bucket, from, to Stamp, amount sluice.Tokens) {
 
 // excused is how often nodes may spend what they hold although the store does
 // not know of it any more: once each after it forgot and after each step
-// forward of its clock.
+// forward of its clock, until its holds are over, through resets that come
+// meanwhile.
 func (w *World) excused(l *life) sluice.Tokens {
 	times := 0
 	for i := range w.plan.Faults {
-		switch f := &w.plan.Faults[i]; f.Kind {
+		f := &w.plan.Faults[i]
+		at, soon := w.begun[f], l.from < w.begun[f]+15*time.Second
+		switch f.Kind {
 		case Forget, Rollback:
-			// Until its holds are over, through resets that come meanwhile.
-			if at := w.store.forgot[f].At; l.from >= at && l.from < at+15*time.Second {
+			if l.from >= at && soon {
 				times++
 			}
 		case Forward:
-			times++
+			if l.until > at && soon {
+				times++
+			}
 		}
 	}
 	return sluice.Tokens(times * w.plan.Nodes)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sluice-go/sluice"
 )
@@ -51,7 +52,7 @@ func (w *World) figures() (failures []Failure) {
 			if w.live { // what lapsed is not known
 				least = min(least, 0)
 			}
-			if !w.indebted(dm.Key) && w.bucket(dm.Key).Other.Amount == 0 && !w.has(Forget) && !w.has(Rollback) && !w.has(Forward) {
+			if !w.indebted(dm.Key) && w.bucket(dm.Key).Other.Amount == 0 && !w.lostTrack(t.Return.At) {
 				least = max(least, 0)
 			}
 			switch {
@@ -122,6 +123,17 @@ func (c *consumption) until(at Stamp, k sluice.Key) sluice.Tokens {
 		}
 	}
 	return c.sums[k] + c.world.store.lapsed(k, at)
+}
+
+// lostTrack reports whether the store may have lost track of what nodes hold by
+// then.
+func (w *World) lostTrack(by time.Duration) bool {
+	for f, at := range w.begun {
+		if at <= by && (f.Kind == Forget || f.Kind == Rollback || f.Kind == Forward) {
+			return true
+		}
+	}
+	return false
 }
 
 // indebted reports whether somebody may have consumed of a bucket without

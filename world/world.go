@@ -19,6 +19,7 @@ type World struct {
 	store   *truth
 	ledger  *ledger
 	history *history
+	begun   map[*Fault]time.Duration // when each fault did
 
 	shift atomic.Int64 // the idle time so far, which is not in the plan
 	quiet atomic.Bool  // nothing is wrong, and messages take no time
@@ -73,7 +74,7 @@ func newWorld(p Plan, keep bool) *World {
 	w := &World{
 		plan: p, clocks: newClocks(p.Ahead), history: &history{keep: keep}, ledger: newLedger(),
 		nodes: make([]*node, p.Nodes), gens: make([]int, p.Nodes), hands: make([]atomic.Pointer[hands], p.Nodes),
-		inLine: map[*Told]bool{},
+		inLine: map[*Told]bool{}, begun: map[*Fault]time.Duration{},
 	}
 	w.store = newTruth(w)
 	return w
@@ -109,6 +110,7 @@ func (w *World) drive() {
 // begin does what a fault does at once. Most are looked at by messages alone.
 func (w *World) begin(f *Fault) {
 	w.note(nil, "%s", f)
+	w.begun[f] = w.elapsed()
 	switch f.Kind {
 	case Crash:
 		w.kill(f.Node)
