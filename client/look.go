@@ -43,7 +43,7 @@ type LimitStatus struct {
 // Activity is what is asked of a bucket.
 type Activity struct {
 	// WaitingNodes is how many nodes have callers that wait in line for it;
-	// only lists of buckets tell.
+	// nil if that is not known.
 	WaitingNodes *int `json:"waitingNodes,omitempty"`
 
 	// Total is what all nodes have taken since it was first used, up to a

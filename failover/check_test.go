@@ -207,8 +207,9 @@ func TestChangesOfStateWakeThoseWhoWait(t *testing.T) {
 		time.Sleep(backAfter)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(woken) != 6 || woken[5] != failover.Normal {
-			t.Errorf("woken in %v, want at each of 6 changes", woken)
+		// The store does so, too, as it begins to listen.
+		if len(woken) != 1+6 || woken[6] != failover.Normal {
+			t.Errorf("woken in %v, want at the beginning and at each of 6 changes", woken)
 		}
 	})
 }

@@ -51,8 +51,12 @@ type watched struct {
 func (w *watched) Watch(wake func(sluice.Key)) { w.wake = wake }
 
 func TestWatchIsPassedOn(t *testing.T) {
-	_, plain, f := open(t, failover.Config{})
-	plain.Watch(func(sluice.Key) { t.Error("who called?") }) // nothing to pass on to
+	_, _, f := open(t, failover.Config{})
+	plain, err := failover.New(struct{ sluice.Store }{f}, failover.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Watch(func(sluice.Key) { t.Error("who called?") }) // there is nothing to pass on
 	w := &watched{faulty: f}
 	s, err := failover.New(w, failover.Config{Log: quiet})
 	if err != nil {

@@ -73,8 +73,12 @@ func (s *Store) giveBack(k *sluice.Key, id sluice.HoldID, spent sluice.Tokens, n
 	p := &places[0]
 	p.name(s, k)
 	s.lock(places[:])
-	defer s.exit(places[:])
 	if s.open(p, k, 0, 1, now); p.offset > 0 {
 		p.changed = p.spec.Leave(&p.state, p.view, id) || p.spec.Return(&p.state, p.view, id, int64(spent))
+	}
+	changed := p.changed
+	s.exit(places[:])
+	if changed {
+		s.watchers.tell(k)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// List looks through all buckets for those that match; it is meant for people
-// and for administration, not for every request. Buckets come in the order of
-// their hashes, so that none is missed or seen twice however others come and
-// go between pages.
+// List looks through all buckets for those that match, or through one shard if
+// entity and resource are given; it is meant for people and for administration,
+// not for every request. Buckets come in the order of their hashes, so that none
+// is missed or seen twice however others come and go between pages.
 func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	if err := s.ready(ctx); err != nil {
 		return sluice.Page{}, err
@@ -27,9 +27,18 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 			return sluice.Page{}, &sluice.FieldError{Field: "query.cursor", Value: q.Cursor, Reason: "must be the Next of an earlier page"}
 		}
 	}
+	end := shardCount
+	if q.Entity != "" && q.Resource != "" {
+		subject := s.hashSubject(&sluice.Key{Namespace: q.Namespace, Entity: q.Entity, Resource: q.Resource})
+		only := int(shardOf(subject))
+		if shard < only {
+			shard, hash = only, 0
+		}
+		end = only + 1
+	}
 	now := s.clock.now()
 	page := sluice.Page{Time: time.UnixMicro(now)}
-	for ; shard < shardCount; shard, hash = shard+1, 0 {
+	for ; shard < end; shard, hash = shard+1, 0 {
 		if err := ctx.Err(); err != nil {
 			return sluice.Page{}, err
 		}

@@ -20,6 +20,7 @@ type place struct {
 	ticket  bucket.Ticket // the take's, if it has one
 
 	changed bool
+	left    bool // the take's ticket was removed
 	adopted bool // the limit is another than the record's; a scope is reserved
 	faster  bool // and it refills faster
 

@@ -20,6 +20,7 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 	if err != nil {
 		return err
 	}
+	defer s.watchers.settled(d, false)
 	defer s.exit(places)
 	s.answer(d, changes, places, now)
 	for i := range places {
@@ -103,6 +104,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	if err != nil {
 		return err
 	}
+	defer s.watchers.settled(d, st.Action == sluice.Commit || st.Action == sluice.Release)
 	defer s.exit(places)
 	s.answer(d, demands, places, now)
 	d.ID, d.Taken = st.ID, time.UnixMicro(r.taken)
@@ -230,13 +232,16 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		places[i].name(s, &keys[i])
 	}
 	s.lock(places)
-	defer s.exit(places)
 	for i := range places {
 		p := &places[i]
 		if s.open(p, &keys[i], i, len(places), now); p.offset > 0 {
 			p.spec.Reset(&p.state, p.view)
 			p.changed = true
 		}
+	}
+	s.exit(places)
+	for i := range keys {
+		s.watchers.tell(&keys[i])
 	}
 	return nil
 }

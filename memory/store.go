@@ -77,6 +77,7 @@ type Store struct {
 	clock    clock
 	scopes   scopes
 	receipts [receiptShards]receipts
+	watchers watchers
 
 	buckets    atomic.Int64
 	bytes      atomic.Int64
@@ -91,7 +92,10 @@ type Store struct {
 	snapshot sync.Mutex // one writer of the file at a time
 }
 
-var _ sluice.Store = (*Store)(nil)
+var (
+	_ sluice.Store   = (*Store)(nil)
+	_ sluice.Watcher = (*Store)(nil)
+)
 
 // Open is a new store, with the state of its snapshot if it has one. A
 // damaged snapshot is set aside under another name and reported, but not

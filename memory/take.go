@@ -47,6 +47,9 @@ func (s *Store) takeFrom(places []place, t *sluice.Take, d *sluice.Decision, r *
 	if err := s.enter(places, t.Demands, now); err != nil {
 		return err
 	}
+	if t.Ticket.ID != (sluice.HoldID{}) {
+		defer s.watchers.left(t, d, places) // after the shards are unlocked
+	}
 	defer s.exit(places)
 
 	at := now
@@ -132,7 +135,7 @@ func line(places []place, t *sluice.Take, d *sluice.Decision) {
 		p := &places[i]
 		if !waits || d.Results[i].Fits || t.Demands[i].Shadow {
 			if p.spec.Leave(&p.state, p.view, t.Ticket.ID) {
-				p.changed = true
+				p.changed, p.left = true, true
 			}
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 
 // A list is made by SCAN, which goes through all keys of all nodes, so that
 // takes pay nothing for it. It is meant for people and for administration, not
-// for every request.
+// for every request. Only what an entity has of one resource is found by its key.
 const (
 	scanCount = 500 // keys looked at in one step
 	scanSteps = 200 // steps of one page; if they do not suffice it is short, or even empty
@@ -103,12 +103,12 @@ type listed struct {
 
 // scan does one step, and answers the buckets in it that come after at.
 func (s *Store) scan(ctx context.Context, node rueidis.Client, q *sluice.Query, at spot, now int64) ([]listed, uint64, error) {
-	entry, err := node.Do(ctx, node.B().Scan().Cursor(at.Cursor).Match(pattern(q)).Count(scanCount).Build()).AsScanEntry()
+	keys, next, err := s.keys(ctx, node, q, at.Cursor)
 	if err != nil {
 		return nil, 0, err
 	}
-	slices.Sort(entry.Elements)
-	records := slices.Compact(entry.Elements)
+	slices.Sort(keys)
+	records := slices.Compact(keys)
 	records = records[lowerBound(records, at.Record):]
 	gets := make([]rueidis.Completed, len(records))
 	for i, key := range records {
@@ -133,7 +133,27 @@ func (s *Store) scan(ctx context.Context, node rueidis.Client, q *sluice.Query, 
 			}
 		}
 	}
-	return found, entry.Cursor, nil
+	return found, next, nil
+}
+
+// keys are those of the records on a node that may match, as many as one step
+// finds, and where the next one begins.
+func (s *Store) keys(ctx context.Context, node rueidis.Client, q *sluice.Query, cursor uint64) ([]string, uint64, error) {
+	if q.Entity == "" || q.Resource == "" {
+		entry, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern(q)).Count(scanCount).Build()).AsScanEntry()
+		return entry.Elements, entry.Cursor, err
+	}
+	key := recordKey(&sluice.Key{Namespace: q.Namespace, Entity: q.Entity, Resource: q.Resource})
+	there, err := node.Do(ctx, node.B().Exists().Key(key).Build()).AsBool()
+	if err, ok := rueidis.IsRedisErr(err); ok {
+		if _, moved := err.IsMoved(); moved {
+			return nil, 0, nil // it belongs to another node
+		}
+	}
+	if err != nil || !there {
+		return nil, 0, err
+	}
+	return []string{key}, 0, nil
 }
 
 // lowerBound is where in sorted keys those from key on begin.

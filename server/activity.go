@@ -11,7 +11,7 @@ import (
 // activity is what is asked of a bucket: by all nodes ever, as it is stored, and
 // by this node lately.
 type activity struct {
-	WaitingNodes *int   `json:"waitingNodes,omitempty"` // how many have callers waiting in line; only lists of buckets tell
+	WaitingNodes *int   `json:"waitingNodes,omitempty"` // how many have callers waiting in line; absent if that is not known
 	Total        *total `json:"total,omitempty"`        // absent if it was never taken, or that is not known
 	Node         *node  `json:"node,omitempty"`         // as this node has seen it
 }
@@ -57,6 +57,29 @@ func (s *server) activities(ctx context.Context, namespace string, keys []sluice
 		}
 	}
 	return all
+}
+
+// waiting is on how many nodes callers stand in line for each of the buckets,
+// which are those of a resource, or of any. What is not known is left out.
+func (s *server) waiting(ctx context.Context, keys []sluice.Key, resource string) map[sluice.Key]int {
+	nodes := map[sluice.Key]int{}
+	listed := map[string]bool{} // entities, and whether all their buckets are known
+	for i := range keys {
+		k := &keys[i]
+		all, asked := listed[k.Entity]
+		if !asked {
+			page, err := s.limiter.List(ctx, sluice.Query{Namespace: k.Namespace, Entity: k.Entity, Resource: resource, Max: 1000})
+			all = err == nil && page.Next == ""
+			listed[k.Entity] = all
+			for j := range page.Buckets {
+				nodes[page.Buckets[j].Key] = page.Buckets[j].Tickets
+			}
+		}
+		if _, found := nodes[*k]; !found && all {
+			nodes[*k] = 0 // nothing of it is used
+		}
+	}
+	return nodes
 }
 
 func seriesOf(k *sluice.Key) catalog.Series {

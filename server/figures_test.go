@@ -100,13 +100,22 @@ func TestWaitingShows(t *testing.T) {
 		if l.Node.Waiting != want || l.Remaining != 0 || l.Utilization != 100 {
 			t.Errorf("%s: %+v, here %+v", name, l, l.Node)
 		}
+		// Of the entity as a whole, too.
+		for _, st := range []client.Status{must(c.Status(ctx, "alice", "chat"))(t), must(c.Status(ctx, "alice", ""))(t)} {
+			if l := st.Limits[0]; l.WaitingNodes == nil || *l.WaitingNodes != 1 {
+				t.Errorf("%s, of %q: waiting nodes %v, want 1", name, st.Resource, l.WaitingNodes)
+			}
+		}
+	}
+	if l := must(c.Status(ctx, "bob", "chat"))(t).Limits[0]; l.WaitingNodes == nil || *l.WaitingNodes != 0 {
+		t.Errorf("nobody waits for what is not used: %v", l.WaitingNodes)
 	}
 	giveUp()
 	for range cap(ended) {
 		<-ended
 	}
-	if l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]; l.Node.Waiting != 0 {
-		t.Errorf("after all have given up: %+v", l.Node)
+	if l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]; l.Node.Waiting != 0 || *l.WaitingNodes != 0 {
+		t.Errorf("after all have given up: %+v, on %d nodes", l.Node, *l.WaitingNodes)
 	}
 }
 

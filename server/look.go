@@ -115,8 +115,12 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 	if len(answer.Limits) == 0 {
 		answer.Alarm = catalog.AlarmNone
 	}
+	waiting := s.waiting(r.Context(), keys, answer.Resource)
 	for i, a := range s.activities(r.Context(), who.Namespace, keys) {
 		answer.Limits[i].activity = a
+		if n, known := waiting[keys[i]]; known {
+			answer.Limits[i].WaitingNodes = &n
+		}
 	}
 	writeJSON(w, http.StatusOK, "application/json", answer)
 	return nil

@@ -159,16 +159,23 @@ func inLine(a *client.Activity) string {
 	switch {
 	case a.Node == nil && a.WaitingNodes == nil:
 		return ""
-	case a.Node == nil || a.Node.Waiting == 0 && nodes > 0:
-		return fmt.Sprintf("on %d nodes", nodes)
-	case a.Node.Waiting == 0:
+	case nodes > 0 && (a.Node == nil || a.Node.Waiting == 0):
+		return onNodes(nodes)
+	case a.Node == nil || a.Node.Waiting == 0:
 		return "0"
 	}
 	text := fmt.Sprintf("%d for %s", a.Node.Waiting, coarse(time.Duration(a.Node.LongestWaitMs)*time.Millisecond))
 	if nodes > 1 {
-		text += fmt.Sprintf(", on %d nodes", nodes)
+		text += ", " + onNodes(nodes)
 	}
 	return text
+}
+
+func onNodes(n int) string {
+	if n == 1 {
+		return "on 1 node"
+	}
+	return fmt.Sprintf("on %d nodes", n)
 }
 
 func explainCommand() *command {
