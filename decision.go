@@ -38,8 +38,11 @@ type Result struct {
 	Fits bool
 
 	// Held says that the cost would fit but for what nodes hold ahead of need
-	// and for what callers want that are before it in line: it may pass
-	// before RetryAfter, as soon as some of it is returned.
+	// and for what callers want that are before it in line. RetryAfter is then
+	// when it passes at the latest, even if all that is held is spent: of a
+	// fixed window that is its end. It passes sooner if some is returned,
+	// which is most likely within the life of a hold, and certain at no time:
+	// what a node that died held counts as spent.
 	Held bool
 
 	// Unknown says that Remaining, Free and ResetAfter are not known: the

@@ -113,9 +113,16 @@ func (c *Call) refusal(p *Problem) {
 		p.Message = fmt.Sprintf("a request at a cost of %s can never pass the limit %s%s (%s)", demand.Charge(), p.Limit, of, p.Quota)
 		return
 	}
-	p.Message = fmt.Sprintf("the limit %s%s (%s) is exhausted; retry in %d s", p.Limit, of, p.Quota, *p.RetryAfter)
-	if p.LatestAfter != nil {
+	why := "the limit %s%s (%s) is exhausted"
+	if result.Held {
+		why = "what is left of the limit %s%s (%s) is set aside for others"
+	}
+	p.Message = fmt.Sprintf(why+"; retry in %d s", p.Limit, of, p.Quota, *p.RetryAfter)
+	switch {
+	case p.LatestAfter != nil:
 		p.Message += fmt.Sprintf(", at the latest in %d s", *p.LatestAfter)
+	case result.Held:
+		p.Message += " at the latest, and sooner if some of it comes back"
 	}
 }
 
