@@ -173,7 +173,9 @@ type HoldRequest struct {
 	Limit Limit
 	ID    HoldID
 
-	// Min and Max bound the grant; less than Min is granted as nothing.
+	// Min and Max bound the grant; less than Min is granted as nothing. A Min
+	// above the limit's capacity only gives Previous back and asks what is
+	// left.
 	Min, Max Tokens
 
 	// TTL is how long the store keeps the hold. What is not returned by then

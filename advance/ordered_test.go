@@ -49,7 +49,6 @@ func TestANodeWithItsOwnNumberRepeatsItself(t *testing.T) {
 			}
 			l := sluice.New(s)
 			for i := range 2_000 { // several of them in one shard
-				// Slow refill makes what is left worth returning.
 				if _, err := l.Take(t.Context(), demand(fmt.Sprint(i), "100/h")); err != nil {
 					t.Fatal(err)
 				}

@@ -52,6 +52,19 @@ func holdSteps() []Check {
 			{0, giveBack(3, on("a", tenPer, 7)), "done"},
 			{0, peek(on("a", tenPer, 7)), "yes: 15 left, 7 free, full in 500ms"},
 		}},
+		// Asking for more than there can be gives back, and tells what is left.
+		{name: "hold: reported", steps: []step{
+			{0, hold(1, 5*time.Second, on("a", tenPer, 8), 0), "held 8 for 5s, 20 left, 12 free"},
+			{0, hold(2, 5*time.Second, on("a", tenPer, 8), 0), "held 8 for 5s, 20 left, 4 free"},
+			{0, rehold(3, 5*time.Second, on("a", tenPer, 0), 21, 1, 3), "nothing, 17 left, 9 free, never"},
+			// Under another limit, which the bucket does not adopt.
+			{0, rehold(4, 5*time.Second, on("a", "10/s burst 50", 0), 51, 2, 8), "nothing, 39 left, 39 free, never"},
+			{0, list(), "a 10/s burst 20: 9 left, 11 consumed, full in 1.1s"},
+			{0, hold(5, 5*time.Second, on("f", "10/minute fixed", 4), 0), "held 4 for 5s, 10 left, 6 free"},
+			{0, rehold(6, 5*time.Second, on("f", "10/minute fixed", 0), 11, 5, 1), "nothing, 9 left, 9 free, never"},
+			{0, hold(7, 5*time.Second, on("d", "10/day UTC", 4), 0), "held 4 for 5s, 10 left, 6 free"},
+			{0, rehold(8, 5*time.Second, on("d", "10/day UTC", 0), 11, 7, 4), "nothing, 6 left, 6 free, never"},
+		}, needs: sluice.CanList},
 		{name: "hold: at least so much", steps: []step{
 			{0, take(on("a", tenPer, 15)), "yes: took 15, 5 left, full in 1.5s"},
 			{0, hold(1, time.Second, on("a", tenPer, 10), 8), "nothing, 5 left, 5 free, retry in 300ms"},
