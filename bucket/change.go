@@ -2,12 +2,12 @@ package bucket
 
 import "github.com/sluice-go/sluice"
 
-// Faster reports whether p and from are token buckets and p refills faster. A
-// refusal under such a limit must leave it to the bucket: the wait it tells is
-// by p's rate, and would not come true by from's.
-func (p *Spec) Faster(from *Spec) bool {
+// Repaces reports whether p and from are token buckets that refill at different
+// rates. A refusal under such a limit must leave it to the bucket: the wait it
+// tells is by p's rate, and would not come true by from's.
+func (p *Spec) Repaces(from *Spec) bool {
 	return p.Limit.Algorithm == sluice.TokenBucket && from.Limit.Algorithm == sluice.TokenBucket &&
-		float64(p.amount)/float64(p.period) > float64(from.amount)/float64(from.period) // rounded alike by every store
+		(p.amount != from.amount || p.period != from.period) // which are in lowest terms
 }
 
 // Adopt turns a state that was written under another limit into one of p.

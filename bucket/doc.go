@@ -48,5 +48,5 @@
 // cannot mint tokens by taking turns: together they stay within the larger
 // burst and the faster rate. Changing to or from concurrency starts anew. A
 // refusal leaves the bucket under the limit it had, unless the new one refills
-// faster: see [Spec.Faster].
+// at another rate: see [Spec.Repaces].
 package bucket

@@ -22,7 +22,7 @@ type place struct {
 	changed bool
 	left    bool // the take's ticket was removed
 	adopted bool // the limit is another than the record's; a scope is reserved
-	faster  bool // and it refills faster
+	repaced bool // and it refills at another rate
 
 	// The first of the places that are to share a new record knows how many
 	// they are and has acquired its scope.
@@ -87,7 +87,7 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 			// to is not touched here.
 			p.state.Ext = cloneExt(p.state.Ext)
 			p.spec.Adopt(&p.state, from, now)
-			p.faster = p.spec.Faster(from)
+			p.repaced = p.spec.Repaces(from)
 			p.view = p.spec.View(&p.state, now)
 		}
 	}

@@ -95,7 +95,7 @@ func (p *place) carryOut(t *sluice.Take, dm *sluice.Demand, allowed bool, res *s
 	case !allowed && dm.CountRefused && dm.Limit.Algorithm != sluice.Concurrency:
 		cost = int64(dm.Charge())
 	case !allowed && !res.Fits && !dm.Shadow:
-		p.changed = p.spec.Recall(&p.state, p.view, p.ask) || p.faster
+		p.changed = p.spec.Recall(&p.state, p.view, p.ask) || p.repaced
 	}
 	if cost == 0 {
 		return

@@ -34,12 +34,14 @@ func changeSteps() []Check {
 			{time.Minute, take(on("f", "10/minute fixed", 1)), "no: 0 left, retry in 59.5995s, full in 59.5995s"},
 			{0, take(on("f", "12/hour fixed", 1)), "yes: took 1, 1 left, full in 36m59.5995s"},
 		}},
-		{name: "limit change: a refusal by a faster limit is one", steps: []step{
+		{name: "limit change: a refusal at another rate is one", steps: []step{
 			{0, take(on("a", "1/minute burst 10", 10)), "yes: took 10, 0 left, full in 10m0s"},
 			{0, peek(on("a", "1/s burst 10", 2)), "no: 0 left, retry in 2s, full in 10s"},
 			{0, take(on("a", "1/s burst 10", 2)), "no: 0 left, retry in 2s, full in 10s"},
 			{2 * time.Second, take(on("a", "1/minute burst 10", 3)), "no: 2 left, retry in 1m0s, full in 8m0s"},
 			{0, take(on("a", "1/s burst 10", 2)), "yes: took 2, 0 left, full in 10s"},
+			{0, take(on("a", "1/minute burst 10", 2)), "no: 0 left, retry in 2m0s, full in 10m0s"},
+			{2 * time.Second, peek(on("a", "1/minute burst 10", 1)), "no: 0.033 left, retry in 58s, full in 9m58s"},
 		}},
 		{name: "limit change: a refusal is none", steps: []step{
 			{0, take(on("f", "10/minute fixed", 8)), "yes: took 8, 2 left, full in 29.5995s"},

@@ -27,8 +27,8 @@ import (
 //     that gives back (Settle, Return, Reset) goes by the limit that the
 //     bucket has.
 //   - Only what changes is written. A refusal does not even leave the limit
-//     it asked under, unless that refills faster: the wait it was told would
-//     not come true otherwise.
+//     it asked under, unless that refills at another rate: the wait it was told
+//     would not come true otherwise.
 //   - Time is the clock's, but for each bucket never before its last change.
 //     An operation on several buckets happens at the latest of their times.
 //   - A limit that is not valid is an error, and nothing happens.
@@ -84,11 +84,11 @@ func (m *Model) begin() (now int64, err error) {
 // to work on. Nothing is changed until the copy is written back.
 type working struct {
 	entry
-	key    sluice.Key
-	now    int64 // the clock's time, which may be before the bucket's
-	view   bucket.View
-	ticket bucket.Ticket // of who looks, if they have one
-	faster bool          // it adopted a faster limit
+	key     sluice.Key
+	now     int64 // the clock's time, which may be before the bucket's
+	view    bucket.View
+	ticket  bucket.Ticket // of who looks, if they have one
+	repaced bool          // it adopted a limit with another rate
 }
 
 // open copies a bucket and makes the copy adopt spec.
@@ -96,7 +96,7 @@ func (m *Model) open(key sluice.Key, spec *bucket.Spec, now int64) *working {
 	w := m.openAsIs(key, spec, now)
 	if w.spec.Limit != spec.Limit {
 		spec.Adopt(&w.state, w.spec, now)
-		w.faster = spec.Faster(w.spec)
+		w.repaced = spec.Repaces(w.spec)
 		w.spec = spec
 		w.look()
 	}

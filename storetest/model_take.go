@@ -154,7 +154,7 @@ func (m *Model) carryOut(t *sluice.Take, p *plan) {
 		case !p.allowed && counted:
 			amount = int64(demand.Charge())
 		case !p.allowed && !r.Fits && !demand.Shadow:
-			if w.spec.Recall(&w.state, w.view, p.ask[i]) || w.faster {
+			if w.spec.Recall(&w.state, w.view, p.ask[i]) || w.repaced {
 				m.write(w)
 			}
 		}

@@ -45,7 +45,7 @@ DECLARE
     waits    boolean; -- it is to stay where it does not fit,
     stays    boolean; -- in this bucket,
     leaves   boolean; -- or is there and must go
-    faster   boolean; -- it adopted a faster limit
+    repaced  boolean; -- it adopted a limit with another rate
     recalls  boolean;
     allowed  boolean;
     effect   boolean; -- of one take
@@ -149,12 +149,12 @@ BEGIN
                     END;
                     recalls := n = 0 AND NOT allowed AND helds[i] AND NOT shadow AND w.held > 0;
                     stays := ticket AND waits AND NOT fits[i] AND NOT shadow;
-                    -- Spec.Faster
-                    faster := n = 0 AND NOT allowed AND NOT fits[i] AND NOT shadow
+                    -- Spec.Repaces
+                    repaced := n = 0 AND NOT allowed AND NOT fits[i] AND NOT shadow
                         AND w.algorithm = 0 AND coalesce((ws[places[i]]).algorithm, 3) = 0
-                        AND w.rate::float8 / w.per > (ws[places[i]]).rate::float8 / (ws[places[i]]).per;
+                        AND (w.rate, w.per) <> ((ws[places[i]]).rate, (ws[places[i]]).per);
                     leaves := ticket AND NOT stays AND sluice.ticket_v2(w.tickets, ticket_nodes[t], ticket_seqs[t]) IS NOT NULL;
-                    IF n > 0 OR recalls OR stays OR leaves OR faster THEN
+                    IF n > 0 OR recalls OR stays OR leaves OR repaced THEN
                         CONTINUE passes WHEN pass = 0;
                         writes := true;
                         effect := effect OR n > 0;

@@ -139,10 +139,10 @@ local function place(k, demand, adopting)
 		end
 	end
 	local q, s, v = open(r, demand.name, p)
-	local faster = false
+	local repaced = false
 	if adopting and q.limit ~= p.limit then
 		local t
-		faster = p.alg == TOKENS and q.alg == TOKENS and p.amount / p.period > q.amount / q.period -- Spec.Faster
+		repaced = p.alg == TOKENS and q.alg == TOKENS and (p.amount ~= q.amount or p.period ~= q.period) -- Spec.Repaces
 		s, t = adopt(p, s, q, now)
 		if not s then
 			return nil, WINDOW, t
@@ -153,7 +153,7 @@ local function place(k, demand, adopting)
 		missing = q.limit
 		return nil, WINDOW, v.now
 	end
-	return {k = k, name = demand.name, flags = demand.flags, cost = demand.cost, spec = q, state = s, view = v, faster = faster}
+	return {k = k, name = demand.name, flags = demand.flags, cost = demand.cost, spec = q, state = s, view = v, repaced = repaced}
 end
 
 -- demands are the places of the arguments first..last, for something that is

@@ -68,7 +68,7 @@ local function charge(pl, allowed, o, expires)
 		n = pl.ask
 	elseif not allowed and has(pl.flags, COUNTREFUSED) and p.alg ~= CONCURRENCY then
 		n = pl.cost
-	elseif not allowed and not pl.fits and not has(pl.flags, SHADOW) and (recall(p, s, v, pl.ask) or pl.faster) then
+	elseif not allowed and not pl.fits and not has(pl.flags, SHADOW) and (recall(p, s, v, pl.ask) or pl.repaced) then
 		keep(pl)
 	end
 	if n > 0 then
