@@ -41,3 +41,36 @@ func BenchmarkLeased(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDenied is a take that is refused by what is remembered.
+func BenchmarkDenied(b *testing.B) {
+	const keys = 10_000
+	_, nodes := cluster(b, 1)
+	l := sluice.New(nodes[0])
+	names := make([]string, keys)
+	for i := range names {
+		names[i] = fmt.Sprintf("customer-%d", i)
+	}
+	limit := sluice.MustParse("1/hour")
+	take := func(t *sluice.Take, d *sluice.Decision, n int) {
+		t.Demands[0].Key.Entity = names[n%keys]
+		if err := l.Decide(context.Background(), t, d); err != nil {
+			b.Errorf("%+v, %v", d, err)
+		}
+	}
+	one := func() *sluice.Take {
+		return &sluice.Take{Demands: []sluice.Demand{{Key: sluice.Key{Limit: "rpm"}, Limit: limit}}}
+	}
+	var d sluice.Decision
+	for n := range 2 * keys { // the store refuses the second
+		take(one(), &d, n)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		t := one()
+		var d sluice.Decision
+		for n := 0; pb.Next(); n++ {
+			take(t, &d, n)
+		}
+	})
+}

@@ -27,10 +27,9 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 // correct takes what was spent here out of what the store said remains.
 func (s *Store) correct(dm *sluice.Demand, r *sluice.Result, at time.Time) {
 	now, epoch := s.clock.now()
-	sh := &s.table.shards[s.table.shard(&dm.Key)]
-	sh.mu.Lock()
+	sh, l := s.table.lock(&dm.Key)
 	defer sh.mu.Unlock()
-	if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit {
+	if l != nil && l.limit == dm.Limit {
 		l.correct(r, at, now, epoch)
 	}
 }
@@ -148,7 +147,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 	for i := range seats {
 		st, dm := &seats[i], &t.Demands[i]
 		if st.what == inHand {
-			results[i] = s.result(st.local, dm.Charge(), d.Allowed, now)
+			s.spentOf(st.local, dm.Charge(), d.Allowed, now, &results[i])
 			continue
 		}
 		results[i] = got.Results[next]

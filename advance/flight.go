@@ -77,7 +77,7 @@ func (s *Store) ask() {
 			}
 			s.land(f, &requests[i], &grants[i], err, sent, epoch)
 			if err == nil {
-				s.tell(f.shard, &requests[i].Key)
+				s.tell(&requests[i].Key)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func (s *Store) askAgain(l *local, f *flight) {
 	time.AfterFunc(pause, func() {
 		f.shard.mu.Lock()
 		defer f.shard.mu.Unlock()
-		if l.refused > 0 && f.shard.byKey[l.key] == l {
+		if l.refused > 0 && f.shard.find(&l.key, l.hash) == l {
 			s.launch(l, f.shard, f.least)
 		}
 	})

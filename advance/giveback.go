@@ -90,24 +90,23 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 // heard remembers what is left of a bucket after a report, unless something newer
 // is known or on its way.
 func (s *Store) heard(r *sluice.HoldRequest, g *sluice.Grant, sent time.Duration) {
-	sh := &s.table.shards[s.table.shard(&r.Key)]
-	sh.mu.Lock()
-	if l := sh.byKey[r.Key]; l != nil && l.limit == r.Limit && l.asking == nil && l.told <= sent {
+	sh, l := s.table.lock(&r.Key)
+	if l != nil && l.limit == r.Limit && l.asking == nil && l.told <= sent {
 		l.note(g.Remaining, g.Free, sent)
 	}
 	sh.mu.Unlock()
-	s.tell(sh, &r.Key)
+	s.tell(&r.Key)
 }
 
 // tell passes on what is known of a bucket when nobody has asked for it.
-func (s *Store) tell(sh *tableShard, k *sluice.Key) {
+func (s *Store) tell(k *sluice.Key) {
 	if s.config.Heard == nil {
 		return
 	}
 	now, _ := s.clock.now()
-	sh.mu.Lock()
-	l := sh.byKey[*k]
-	figures := s.figures(l, now)
+	sh, l := s.table.lock(k)
+	var figures sluice.Result
+	s.figures(l, now, &figures)
 	d := sluice.Demand{Key: *k}
 	if l != nil {
 		d.Limit = l.limit
@@ -121,10 +120,8 @@ func (s *Store) tell(sh *tableShard, k *sluice.Key) {
 // returnOne gives back what is held of one bucket, and reports whether any of
 // it can be of use to others.
 func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
-	sh := &s.table.shards[s.table.shard(k)]
 	now, epoch := s.clock.now()
-	sh.mu.Lock()
-	l := sh.byKey[*k]
+	sh, l := s.table.lock(k)
 	if l == nil || l.available(now, epoch) == 0 {
 		sh.mu.Unlock()
 		return false
@@ -141,7 +138,7 @@ func (s *Store) returnAll(ctx context.Context) error {
 	for i := range s.table.shards {
 		sh := &s.table.shards[i]
 		sh.mu.Lock()
-		for _, l := range sh.byKey {
+		for l := range sh.all() {
 			returns = l.returns(returns)
 		}
 		sh.mu.Unlock()
@@ -183,7 +180,7 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 	now, epoch := s.clock.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for k, l := range sh.byKey {
+	for l := range sh.all() {
 		if l.asking != nil {
 			continue
 		}
@@ -191,7 +188,7 @@ func (s *Store) tidy(sh *tableShard, returns []sluice.HoldReturn) []sluice.HoldR
 		if now-l.used > returnAfter {
 			n := len(returns)
 			if returns = l.returns(returns); len(returns) == n && now > l.denyUntil {
-				delete(sh.byKey, k) // not before it was heard what is left
+				sh.forget(l) // not before it was heard what is left
 			}
 			continue
 		}

@@ -3,6 +3,7 @@ package advance
 import (
 	"hash/crc32"
 	"hash/maphash"
+	"iter"
 	"sync"
 	"time"
 
@@ -22,39 +23,46 @@ const (
 	many            = 3                     // takes refused lately: more than who comes back when told makes
 )
 
-// local is what this node knows of one bucket and has of its tokens.
+// local is what this node knows of one bucket and has of its tokens. What a
+// take that is decided here looks at comes first, so that it is in few lines of
+// the cache.
 type local struct {
 	key   sluice.Key
+	hash  uint64
+	next  *local // with the same hash
 	limit sluice.Limit
 
-	holds  [2]hold // spent in this order; a zero id is none
+	told      time.Duration // when the store was last heard, at the earliest
+	remaining sluice.Tokens // what was not used then, held or not
+	free      sluice.Tokens // in the store then
+	unsaid    sluice.Tokens // what was spent here and the store did not know of then
+	known     bool          // it was heard at all
+
+	denyOnly  bool // only denyCost was refused: of others it tells nothing
+	denyHeld  bool // for what is held, or for who is before in line
+	probe     bool // the store decides the next take, and the others wait for it
+	denyUntil time.Duration
+	denyCost  sluice.Tokens
+	denyRetry time.Duration // when it really could pass
+	refused   sluice.Tokens // here since the store was heard
+
+	holds [2]hold       // spent in this order; a zero id is none
+	used  time.Duration // last
+	spent sluice.Tokens // since it was last asked for more
+
 	settle hold    // used up and not yet reported
 	asking *flight // for more, now
 
-	denyUntil time.Duration
-	denyCost  sluice.Tokens
-	denyOnly  bool          // only that cost was refused: of others it tells nothing
-	denyHeld  bool          // for what is held, or for who is before in line
-	denyRetry time.Duration // when it really could pass
 	exactOnly time.Duration // until then the store decides each take
-	probe     bool          // the store decides the next take, and the others wait for it
 
-	free      sluice.Tokens // in the store, when last heard
-	told      time.Duration // when that was, at the earliest
-	known     bool          // it was heard of at all
-	remaining sluice.Tokens // what was not used then, held or not
-	resets    time.Duration // when a sliding window is full again
-	unsaid    sluice.Tokens // what was spent here and the store did not know of then
-	spec      *bucket.Spec  // of a fixed window
-	shortOf   sluice.Tokens // the cost it was not enough for; 0 if it was
-	refused   sluice.Tokens // here since then
-	before    sluice.Tokens // and between the answer before and that one
-	waiting   sluice.Tokens // what callers want of the flight
-	inStore   sluice.Tokens // what takes want that the store is deciding
+	resets  time.Duration // when a sliding window is full again
+	spec    *bucket.Spec  // of a fixed window
+	shortOf sluice.Tokens // the cost that what was heard was not enough for; 0 if it was
+	before  sluice.Tokens // what was refused between the answer before and that one
+	waiting sluice.Tokens // what callers want of the flight
+	inStore sluice.Tokens // what takes want that the store is deciding
 
-	used   time.Duration // last
 	asked  time.Duration // last
-	spent  sluice.Tokens // since then
 	turned sluice.Tokens // since then, what was wanted by callers that were refused meanwhile
 	rate   float64       // tokens a second, smoothed
 }
@@ -323,32 +331,88 @@ type table struct {
 const tableShards = 256
 
 type tableShard struct {
-	mu    sync.Mutex
-	byKey map[sluice.Key]*local
+	mu      sync.Mutex
+	byHash  map[uint64]*local // the first of those with that hash
+	buckets int
 }
 
 func newTable(buckets int) *table {
 	t := &table{seed: maphash.MakeSeed(), most: max(1, buckets/tableShards)}
 	for i := range t.shards {
-		t.shards[i].byKey = map[sluice.Key]*local{}
+		t.shards[i].byHash = map[uint64]*local{}
 	}
 	return t
 }
 
-func (t *table) shard(k *sluice.Key) uint32 {
+// hash is what a bucket is found by.
+func (t *table) hash(k *sluice.Key) uint64 {
 	if t.ordered {
-		return crc32.ChecksumIEEE([]byte(k.String())) % tableShards
+		return uint64(crc32.ChecksumIEEE([]byte(k.String())))
 	}
-	return uint32(maphash.Comparable(t.seed, *k) % tableShards)
+	return maphash.Comparable(t.seed, *k)
 }
 
-// local is the bucket's state, new if need be; nil if the table is full. The
-// caller holds the shard's lock.
-func (sh *tableShard) local(k *sluice.Key, limit *sluice.Limit, most int) *local {
-	l := sh.byKey[*k]
-	if l == nil && len(sh.byKey) < most {
-		l = &local{key: *k, limit: *limit}
-		sh.byKey[*k] = l
+// shard is where buckets of a hash are.
+func (t *table) shard(hash uint64) *tableShard { return &t.shards[hash%tableShards] }
+
+// lock finds a bucket and locks its shard. The bucket may be nil.
+func (t *table) lock(k *sluice.Key) (*tableShard, *local) {
+	hash := t.hash(k)
+	sh := t.shard(hash)
+	sh.mu.Lock()
+	return sh, sh.find(k, hash)
+}
+
+// find is the bucket's state, or nil. The caller holds the shard's lock, here
+// and below.
+func (sh *tableShard) find(k *sluice.Key, hash uint64) *local {
+	l := sh.byHash[hash]
+	for l != nil && l.key != *k {
+		l = l.next
 	}
 	return l
+}
+
+// local is the bucket's state, new if need be; nil if the table is full.
+func (sh *tableShard) local(k *sluice.Key, hash uint64, limit *sluice.Limit, most int) *local {
+	l := sh.find(k, hash)
+	if l == nil && sh.buckets < most {
+		l = &local{key: *k, hash: hash, limit: *limit, next: sh.byHash[hash]}
+		sh.byHash[hash] = l
+		sh.buckets++
+	}
+	return l
+}
+
+// all are the shard's buckets. Whoever goes through them may forget each as it
+// comes.
+func (sh *tableShard) all() iter.Seq[*local] {
+	return func(yield func(*local) bool) {
+		for _, l := range sh.byHash {
+			for l != nil {
+				next := l.next
+				if !yield(l) {
+					return
+				}
+				l = next
+			}
+		}
+	}
+}
+
+// forget drops a bucket.
+func (sh *tableShard) forget(l *local) {
+	sh.buckets--
+	first := sh.byHash[l.hash]
+	switch {
+	case first != l:
+		for first.next != l {
+			first = first.next
+		}
+		first.next = l.next
+	case l.next != nil:
+		sh.byHash[l.hash] = l.next
+	default:
+		delete(sh.byHash, l.hash)
+	}
 }

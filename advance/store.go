@@ -149,7 +149,7 @@ func (s *Store) Stats() Stats {
 	for i := range s.table.shards {
 		sh := &s.table.shards[i]
 		sh.mu.Lock()
-		st.Buckets += int64(len(sh.byKey))
+		st.Buckets += int64(sh.buckets)
 		sh.mu.Unlock()
 	}
 	return st
@@ -173,9 +173,8 @@ func (s *Store) learn(d *sluice.Decision) {
 	now, epoch := s.clock.now()
 	for i := range d.Results {
 		dm, r := &d.Demands[i], &d.Results[i]
-		sh := &s.table.shards[s.table.shard(&dm.Key)]
-		sh.mu.Lock()
-		if l := sh.byKey[dm.Key]; l != nil && l.limit == dm.Limit && !r.Unknown {
+		sh, l := s.table.lock(&dm.Key)
+		if l != nil && l.limit == dm.Limit && !r.Unknown {
 			l.hear(r.Remaining, r.Free, 0, now)
 			l.correct(r, d.Time, now, epoch)
 		}
@@ -200,9 +199,8 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	err := s.inner.Reset(ctx, keys)
 	now, _ := s.clock.now()
 	for _, k := range keys {
-		sh := &s.table.shards[s.table.shard(&k)]
-		sh.mu.Lock()
-		if l := sh.byKey[k]; l != nil {
+		sh, l := s.table.lock(&k)
+		if l != nil {
 			l.forgive()
 			if err == nil {
 				l.hear(l.limit.Capacity(), l.limit.Capacity(), 0, now)
@@ -243,17 +241,16 @@ func (s *Store) forgive(k sluice.Key) {
 		for i := range s.table.shards {
 			sh := &s.table.shards[i]
 			sh.mu.Lock()
-			for _, l := range sh.byKey {
+			for l := range sh.all() {
 				l.forgive()
 			}
 			sh.mu.Unlock()
 		}
 		return
 	}
-	sh := &s.table.shards[s.table.shard(&k)]
-	sh.mu.Lock()
+	sh, l := s.table.lock(&k)
 	defer sh.mu.Unlock()
-	if l := sh.byKey[k]; l != nil {
+	if l != nil {
 		l.forgive()
 	}
 }

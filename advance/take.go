@@ -21,7 +21,8 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 		seats = make([]seat, 0, len(t.Demands))
 	}
 	for i := range t.Demands {
-		seats = append(seats, seat{shard: s.table.shard(&t.Demands[i].Key)})
+		hash := s.table.hash(&t.Demands[i].Key)
+		seats = append(seats, seat{hash: hash, shard: uint32(hash % tableShards)})
 	}
 	for try := 0; ; try++ {
 		now, epoch := s.clock.now()
@@ -70,6 +71,7 @@ func hopeless(t *sluice.Take) bool {
 
 // seat is where one demand stands.
 type seat struct {
+	hash   uint64
 	shard  uint32
 	local  *local  // nil: the store decides, and nothing is remembered
 	flight *flight // waited for
@@ -116,8 +118,7 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 		st, dm := &seats[i], &demands[i]
 		st.what, st.local, st.flight = exactly, nil, nil
 		if !dm.Critical && dm.Limit.Algorithm != sluice.Concurrency {
-			sh := &s.table.shards[st.shard]
-			st.local = sh.local(&dm.Key, &dm.Limit, s.table.most)
+			st.local = s.table.shard(st.hash).local(&dm.Key, st.hash, &dm.Limit, s.table.most)
 		}
 		if l := st.local; l != nil {
 			if l.limit != dm.Limit {
@@ -217,57 +218,63 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 		st, cost := &seats[i], t.Demands[i].Charge()
 		switch st.what {
 		case denied:
-			results[i] = s.figures(st.local, now)
+			s.figures(st.local, now, &results[i])
 			results[i].RetryAfter, results[i].Held = st.local.deniedFor(cost, now), st.local.denyHeld
 		case turned:
-			results[i] = s.figures(st.local, now)
+			s.figures(st.local, now, &results[i])
 			results[i].RetryAfter = st.local.retryIn(cost, now)
 		case inHand:
-			results[i] = s.result(st.local, cost, d.Allowed, now)
+			s.spentOf(st.local, cost, d.Allowed, now, &results[i])
 		default:
-			results[i] = s.figures(st.local, now) // not asked
+			s.figures(st.local, now, &results[i]) // not asked
 			results[i].Fits = true
 		}
 	}
 	d.Conclude()
 }
 
-// result is the answer of a bucket whose tokens are in hand.
-func (s *Store) result(l *local, cost sluice.Tokens, spent bool, now time.Duration) sluice.Result {
-	r := s.figures(l, now)
-	r.Fits = true
-	if spent {
+// spentOf is the answer of a bucket whose tokens are in hand.
+func (s *Store) spentOf(l *local, cost sluice.Tokens, allowed bool, now time.Duration, r *sluice.Result) {
+	s.figures(l, now, r)
+	if r.Fits = true; allowed {
 		r.Consumed = cost
 	}
-	return r
 }
 
-// figures is what is known here of a bucket.
-func (s *Store) figures(l *local, now time.Duration) sluice.Result {
+// figures tells what is known here of a bucket, and nothing else.
+func (s *Store) figures(l *local, now time.Duration, r *sluice.Result) {
+	*r = sluice.Result{}
 	if l == nil || !l.known {
-		return sluice.Result{Unknown: true}
+		r.Unknown = true
+		return
 	}
-	r := sluice.Result{Remaining: l.left(now)}
+	if l.limit.Algorithm == sluice.TokenBucket {
+		back := l.refilled(now)
+		r.Remaining = min(l.limit.Capacity(), l.remaining+back-l.unsaid)
+		r.Free = min(r.Remaining, l.free+back)
+		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
+		return
+	}
+	r.Remaining = l.left(now)
 	r.Free = min(r.Remaining, l.outlook(now))
 	switch l.limit.Algorithm {
-	case sluice.TokenBucket:
-		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
 	case sluice.FixedWindow:
 		at := s.clock.storeTime(now).UnixMicro()
 		start, end := l.window(at)
 		if s.clock.storeTime(l.told).UnixMicro() < start {
-			return sluice.Result{Unknown: true} // it was another window
+			*r = sluice.Result{Unknown: true} // it was another window
+			return
 		}
 		if r.Remaining < l.limit.Capacity() {
 			r.ResetAfter = time.Duration(end-at) * time.Microsecond
 		}
 	default:
 		if l.resets <= now && r.Remaining < l.limit.Capacity() {
-			return sluice.Result{Unknown: true} // what was used is over by now, or the store's clock stands
+			*r = sluice.Result{Unknown: true} // what was used is over by now, or the store's clock stands
+			return
 		}
 		r.ResetAfter = max(l.resets-now, 0)
 	}
-	return r
 }
 
 // window is the fixed window that a time of the store is in.

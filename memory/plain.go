@@ -49,6 +49,9 @@ func (s *Store) takeOne(t *sluice.Take, d *sluice.Decision) bool {
 	h := (*head)(record)
 	l := &s.scopes.get(h.scope()).limits[at.index]
 	st := (*state)(record[4+4*at.index:])
+	if st[wordTime] > now { // somebody who came later had the lock before
+		now = s.clock.now()
+	}
 	if h.ext() > 0 || st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
 		sh.mu.Unlock()
 		return false
@@ -104,7 +107,7 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 	if joined == len(buckets) {
 		mu := &s.shards[shardOf(subject)].mu
 		mu.Lock()
-		ok, allowed = s.consume(buckets, t.Demands, now)
+		ok, allowed, now = s.consume(buckets, t.Demands, now)
 		mu.Unlock()
 	} else {
 		var shards [maxPlain]uint32
@@ -117,7 +120,7 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 		for _, n := range order {
 			s.shards[n].mu.Lock()
 		}
-		ok, allowed = s.consume(buckets, t.Demands, now)
+		ok, allowed, now = s.consume(buckets, t.Demands, now)
 		for _, n := range order {
 			s.shards[n].mu.Unlock()
 		}
@@ -140,8 +143,8 @@ func sameRate(a, b *sluice.Limit) bool {
 }
 
 // consume decides under the locks of all shards, and takes what is allowed.
-// It reports whether it could.
-func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok, allowed bool) {
+// It reports whether it could, and as of when.
+func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok, allowed bool, at int64) {
 	allowed = true
 	var index int
 	var record []int64
@@ -156,28 +159,34 @@ func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok
 			}
 			sh := &s.shards[shardOf(b.subject)]
 			address := s.address(groupClass(n), b.subject, &dm.Key)
-			at := s.find(sh, b.subject, address, &dm.Key, dm.Key.Entity, n, 0)
-			if at.offset == 0 {
-				return false, false
+			found := s.find(sh, b.subject, address, &dm.Key, dm.Key.Entity, n, 0)
+			if found.offset == 0 {
+				return false, false, now
 			}
-			index, record = at.index, sh.tables[at.class].slot(at.offset)
+			index, record = found.index, sh.tables[found.class].slot(found.offset)
 			h := (*head)(record)
 			if h.ext() > 0 {
-				return false, false
+				return false, false, now
 			}
 			sc = s.scopes.get(h.scope())
 		}
 		l := &sc.limits[index]
 		st := (*state)(record[4+4*index:])
-		if st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
-			return false, false
+		if st[wordTime] > now { // somebody who came later had the lock before
+			if now = s.clock.now(); st[wordTime] <= now {
+				return s.consume(buckets, demands, now)
+			}
+			return false, false, now
+		}
+		if !sameRate(&l.limit, &dm.Limit) {
+			return false, false, now
 		}
 		b.state, b.spec = st, l.spec
 		b.used, b.rem = l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
 		allowed = allowed && b.used+int64(dm.Charge()) <= l.spec.Capacity
 	}
 	if !allowed {
-		return true, false
+		return true, false, now
 	}
 	for i := range buckets {
 		b, cost := &buckets[i], int64(demands[i].Charge())
@@ -185,7 +194,7 @@ func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok
 		st[wordConsumed] = consumed(st, b.used, cost)
 		st[wordUsed], st[wordRem], st[wordTime] = b.used+cost, b.rem, now
 	}
-	return true, true
+	return true, true, now
 }
 
 // consumed is what a bucket has consumed after cost, where used was used before:
@@ -233,6 +242,9 @@ func tell(res *sluice.Result, spec *bucket.Spec, used, rem, cost int64, allowed 
 // conclude tells what the results come to.
 func conclude(t *sluice.Take, d *sluice.Decision, allowed bool, now int64) {
 	d.Allowed, d.Demands, d.Time = allowed, t.Demands, time.UnixMicro(now)
-	d.ID, d.Source, d.Repeated, d.Taken = t.ID, sluice.FromStore, false, time.Time{}
+	d.ID, d.Source, d.Repeated = t.ID, sluice.FromStore, false
+	if !d.Taken.IsZero() {
+		d.Taken = time.Time{}
+	}
 	d.Conclude()
 }
