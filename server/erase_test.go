@@ -45,9 +45,10 @@ func (h *house) inhabit(t *testing.T, name string, resources int) {
 	must(c.PutTier(ctx, catalog.Tier{Name: "pro"}))(t)
 	must(c.PutEntity(ctx, catalog.Entity{ID: "team"}))(t)
 	must(c.PutEntity(ctx, catalog.Entity{ID: "alice", Parent: "team", Cascade: true, Tier: "pro"}))(t)
-	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "500/hour"), 0))(t)
-	must(c.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("rpm", "300/hour", "daily", "1000/day"), 0))(t)
-	must(c.Because("a test").SetOverride(ctx, catalog.Override{Entity: "alice", Limit: "rpm", Setting: limits("rpm", "99/day")["rpm"], Until: time.Now().Add(time.Hour)}))(t)
+	// A token comes back in an hour or more, so that no bucket is full again, and gone, before it is counted.
+	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "20/day"), 0))(t)
+	must(c.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("rpm", "10/day", "daily", "24/day"), 0))(t)
+	must(c.Because("a test").SetOverride(ctx, catalog.Override{Entity: "alice", Limit: "rpm", Setting: limits("rpm", "12/day")["rpm"], Until: time.Now().Add(time.Hour)}))(t)
 	must(c.CreateKey(ctx, catalog.Key{Entity: "alice"}))(t)
 	for i := range resources {
 		must(c.Take(ctx, client.Take{Entity: "alice", Resource: fmt.Sprint("r", i)}))(t)

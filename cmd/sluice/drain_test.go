@@ -114,6 +114,7 @@ func testTermUnderLoad(t *testing.T, store string) {
 		status, text := p.get(t, "/readyz")
 		return status == 503 && strings.Contains(text, "shutdown")
 	})
+	idle.over() // so the server's port drains, too, which it does a moment after /readyz says so
 	for _, half := range []*rawConn{kept, fresh} {
 		half.send("TP/1.1\r\nHost: localhost\r\n\r\n")
 		if h := half.answered(200, "ok\n"); h.Get("Connection") != "close" {
@@ -121,7 +122,6 @@ func testTermUnderLoad(t *testing.T, store string) {
 		}
 		half.over()
 	}
-	idle.over()
 	f.working.Wait()
 	if err := <-waiting; err != nil {
 		t.Error(err)
