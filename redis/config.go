@@ -37,9 +37,9 @@ type Config struct {
 	// Log gets the few lines a store writes. Nil means slog.Default.
 	Log *slog.Logger
 
-	// Now replaces the server's time, for tests. Buckets then do not expire
+	// Clock replaces the server's time, for tests. Buckets then do not expire
 	// by it.
-	Now func() time.Time
+	Clock func() time.Time
 }
 
 const defaultTimeout = 500 * time.Millisecond

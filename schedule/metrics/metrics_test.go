@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/schedule/metrics"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 func TestCollector(t *testing.T) {
@@ -19,7 +20,7 @@ func TestCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	slots := db.Slots()
+	slots := slotstore.New(db)
 	defer slots.Close()
 	s, err := schedule.New(slots, schedule.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
