@@ -70,7 +70,7 @@ func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idemp
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var row replayRow
+			var row recordRow
 			if err := rows.Scan(row.fields()...); err != nil {
 				return err
 			}

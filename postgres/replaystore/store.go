@@ -17,7 +17,7 @@ import (
 // use.
 type Store struct {
 	db  *postgres.DB
-	sql replayStatements
+	sql statements
 }
 
 var _ idempotency.Store = (*Store)(nil)
@@ -29,36 +29,36 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db, newReplayStatements(db.In)}, nil
+	return &Store{db, newStatements(db.In)}, nil
 }
 
 // Close ends all connections.
 func (r *Store) Close() error { return r.db.Close() }
 
-// replayColumns are all but the result, in the order of scanReplay.
-const replayColumns = `tenant, method, route, key, fingerprint, state, token, attempts, started, lease, lease_ends,
+// columns are all but the result, in the order of recordRow.fields.
+const columns = `tenant, method, route, key, fingerprint, state, token, attempts, started, lease, lease_ends,
 	finished, expires, replays, replayed, size`
 
-type replayStatements struct {
+type statements struct {
 	claim, extend, finish, release, lookup, forget, forgetAll, note, stats, recent, sweep string
 }
 
-func newReplayStatements(in func(string) string) replayStatements {
+func newStatements(in func(string) string) statements {
 	// As a subquery, the clock is read once and an index can be used.
-	s := replayStatements{
-		claim: `SELECT c.verdict, c.now, ` + replayQualified("(c.record).", replayColumns) + `, (c.record).result
+	s := statements{
+		claim: `SELECT c.verdict, c.now, ` + qualified("(c.record).") + `, (c.record).result
 			FROM sluice.claim_replay_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) c`,
 		extend: `UPDATE sluice.replay SET lease = $4, lease_ends = (SELECT sluice.clock_v1($1)) + $4
 			WHERE id = $2 AND token = $3 AND state = 0 AND expires > (SELECT sluice.clock_v1($1))`,
 		finish: `SELECT sluice.finish_replay_v1($1, $2, $3, $4, $5, $6)`,
 		release: `DELETE FROM sluice.replay
 			WHERE id = $2 AND token = $3 AND state = 0 AND expires > (SELECT sluice.clock_v1($1))`,
-		lookup:    `SELECT (SELECT sluice.clock_v1($1)), ` + replayColumns + `, result FROM sluice.replay WHERE id = $2`,
+		lookup:    `SELECT (SELECT sluice.clock_v1($1)), ` + columns + `, result FROM sluice.replay WHERE id = $2`,
 		forget:    `DELETE FROM sluice.replay WHERE id = $2 RETURNING expires > sluice.clock_v1($1)`,
 		forgetAll: `SELECT sluice.forget_replays_v1($1, $2, $3, $4, $5, $6)`,
 		note:      `SELECT sluice.note_replays_v1($1, $2, $3, $4, $5, $6, $7, $8)`,
 		stats:     `SELECT name, value FROM sluice.replay_figure WHERE everyone = $1 AND tenant = $2`,
-		recent: `SELECT (SELECT sluice.clock_v1($1)), ` + replayColumns + `, NULL::bytea FROM sluice.replay
+		recent: `SELECT (SELECT sluice.clock_v1($1)), ` + columns + `, NULL::bytea FROM sluice.replay
 			WHERE replays > 0 AND expires > (SELECT sluice.clock_v1($1)) AND ($2 OR tenant = $3)
 			ORDER BY replayed DESC, key LIMIT $4`,
 		sweep: `SELECT sluice.sweep_replays_v1($1, $2, $3)`,
@@ -69,7 +69,7 @@ func newReplayStatements(in func(string) string) replayStatements {
 	return s
 }
 
-func replayQualified(with, columns string) string {
+func qualified(with string) string {
 	names := strings.Split(columns, ",")
 	for i, name := range names {
 		names[i] = with + strings.TrimSpace(name)
@@ -77,8 +77,8 @@ func replayQualified(with, columns string) string {
 	return strings.Join(names, ", ")
 }
 
-// replayRow is a record as it is in the table.
-type replayRow struct {
+// recordRow is a record as it is in the table.
+type recordRow struct {
 	now                         int64
 	tenant, method, route, key  string
 	fingerprint, token, result  []byte
@@ -90,16 +90,16 @@ type replayRow struct {
 }
 
 // fields are where to scan the row to.
-func (w *replayRow) fields() []any {
+func (w *recordRow) fields() []any {
 	return []any{
 		&w.now, &w.tenant, &w.method, &w.route, &w.key, &w.fingerprint, &w.state, &w.token, &w.attempts, &w.started,
 		&w.lease, &w.leaseEnds, &w.finished, &w.expires, &w.replays, &w.replayed, &w.size, &w.result,
 	}
 }
 
-func (w *replayRow) expired() bool { return w.expires <= w.now }
+func (w *recordRow) expired() bool { return w.expires <= w.now }
 
-func (w *replayRow) record() idempotency.Record {
+func (w *recordRow) record() idempotency.Record {
 	at := func(t *int64) time.Time {
 		if t == nil {
 			return time.Time{}
@@ -123,11 +123,11 @@ func (w *replayRow) record() idempotency.Record {
 func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.Answer, error) {
 	s, id := &c.Scope, c.Scope.ID()
 	var (
-		row     replayRow
+		row     recordRow
 		verdict int16
 	)
 	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		row, verdict = replayRow{}, 0
+		row, verdict = recordRow{}, 0
 		return conn.QueryRow(ctx, r.sql.claim, r.db.Given(), id[:], postgres.Text(s.Tenant), postgres.Text(s.Method), postgres.Text(s.Route), postgres.Text(s.Key),
 			c.Fingerprint[:], c.Token[:], c.Lease.Microseconds(), c.TTL.Microseconds(), c.TakeOver).
 			Scan(append([]any{&verdict}, row.fields()...)...)
@@ -176,9 +176,9 @@ func (r *Store) Finish(ctx context.Context, f *idempotency.Finish) error {
 
 // Lookup finds a record.
 func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
-	var row replayRow
+	var row recordRow
 	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		row = replayRow{}
+		row = recordRow{}
 		return conn.QueryRow(ctx, r.sql.lookup, r.db.Given(), id[:]).Scan(row.fields()...)
 	})
 	switch {

@@ -184,8 +184,8 @@ func (s *Store) assignFew(ctx context.Context, searches []schedule.Search) ([]sc
 
 func newSlot(q *schedule.Search, window, at int64) schedule.Slot {
 	return schedule.Slot{
-		Event: q.Event, Plan: q.PlanName, Version: q.Version, Window: slotTime(window), Scheduled: slotTime(at),
-		Requested: slotTime(q.Requested), Created: slotTime(q.Now), Due: slotTime(at), Payload: q.Payload,
+		Event: q.Event, Plan: q.PlanName, Version: q.Version, Window: fromMicros(window), Scheduled: fromMicros(at),
+		Requested: fromMicros(q.Requested), Created: fromMicros(q.Now), Due: fromMicros(at), Payload: q.Payload,
 	}
 }
 

@@ -21,7 +21,7 @@ func (s *Store) Claim(ctx context.Context, c schedule.Claiming) ([]schedule.Slot
 func (s *Store) ClaimEvent(ctx context.Context, namespace, event, worker string, now time.Time) (schedule.Slot, error) {
 	return s.withSlot(ctx, namespace, event, func(ctx context.Context, tx pgx.Tx, plan int64, slot *schedule.Slot) error {
 		if slot.State != schedule.Waiting {
-			return errSlotState(event, slot.State, "not waiting")
+			return errState(event, slot.State, "not waiting")
 		}
 		slot.State, slot.Worker, slot.Due = schedule.Running, worker, time.Time{}
 		slot.Attempts++
@@ -43,7 +43,7 @@ func (s *Store) NextDue(ctx context.Context, namespace, plan string) (next time.
 		if err := conn.QueryRow(ctx, s.sql.nextDue, namespace, plan, int64(math.MaxInt64)).Scan(&due); err != nil {
 			return err
 		}
-		next = slotTimeOrZero(due)
+		next = fromMicrosOrNull(due)
 		return nil
 	})
 	return next, err
@@ -84,7 +84,7 @@ func (s *Store) Finish(ctx context.Context, namespace string, f schedule.Finish)
 	state, back := f.State()
 	var due *int64
 	if state == schedule.Waiting {
-		due = slotMicros(f.Due)
+		due = microsOrNull(f.Due)
 	}
 	return s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var plan, at int64
@@ -99,7 +99,7 @@ func (s *Store) Finish(ctx context.Context, namespace string, f schedule.Finish)
 		if err != nil {
 			return err
 		}
-		e.Scheduled = slotTime(at)
+		e.Scheduled = fromMicros(at)
 		return s.audit(ctx, tx, namespace, plan, &e)
 	})
 }
@@ -122,8 +122,8 @@ func (s *Store) Audit(ctx context.Context, namespace string, q schedule.AuditQue
 			var at int64
 			var scheduled, granted, started, finished *int64
 			err = row.Scan(&e.ID, &at, &e.Plan, &e.Event, &e.Action, &e.Attempt, &e.Fence, &e.Worker, &scheduled, &granted, &started, &finished, &e.Detail)
-			e.Time = slotTime(at)
-			e.Scheduled, e.Granted, e.Started, e.Finished = slotTimeOrZero(scheduled), slotTimeOrZero(granted), slotTimeOrZero(started), slotTimeOrZero(finished)
+			e.Time = fromMicros(at)
+			e.Scheduled, e.Granted, e.Started, e.Finished = fromMicrosOrNull(scheduled), fromMicrosOrNull(granted), fromMicrosOrNull(started), fromMicrosOrNull(finished)
 			return e, err
 		})
 		return err

@@ -20,9 +20,9 @@ func scanStoredSlot(row pgx.CollectableRow) (schedule.Slot, error) {
 	)
 	err := row.Scan(&s.Event, &s.Plan, &s.Version, &window, &at, &requested, &created, &state, &s.Attempts, &due, &s.Worker, &s.Fence, &payload)
 	s.State, s.Payload = schedule.State(state), payload
-	s.Window, s.Scheduled, s.Requested, s.Created = slotTime(window), slotTime(at), slotTime(requested), slotTime(created)
+	s.Window, s.Scheduled, s.Requested, s.Created = fromMicros(window), fromMicros(at), fromMicros(requested), fromMicros(created)
 	if s.State <= schedule.Running && due < math.MaxInt64 {
-		s.Due = slotTime(due)
+		s.Due = fromMicros(due)
 	}
 	return s, err
 }
@@ -71,7 +71,7 @@ func (s *Store) Unstarted(ctx context.Context, namespace, plan string, created, 
 func (s *Store) mustKnow(ctx context.Context, namespace, plan string) error {
 	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var id int64
-		return slotsNoPlan(conn.QueryRow(ctx, s.db.In("SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2"), namespace, plan).Scan(&id), plan)
+		return noPlan(conn.QueryRow(ctx, s.db.In("SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2"), namespace, plan).Scan(&id), plan)
 	})
 }
 
@@ -98,7 +98,7 @@ func (s *Store) Cancel(ctx context.Context, namespace, event string, now time.Ti
 			return nil
 		}
 		if slot.State != schedule.Waiting {
-			return errSlotState(event, slot.State, "too late to cancel")
+			return errState(event, slot.State, "too late to cancel")
 		}
 		if _, err := tx.Exec(ctx, s.sql.cancel, namespace, event, int16(schedule.Cancelled), now.UnixMicro()); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (s *Store) withSlot(ctx context.Context, namespace, event string, f func(ct
 		var plan int64
 		err := tx.QueryRow(ctx, s.db.In("SELECT plan FROM sluice.slot WHERE namespace = $1 AND event = $2 FOR NO KEY UPDATE"), namespace, event).Scan(&plan)
 		if err != nil {
-			return slotsNoEvent(err, event)
+			return noEvent(err, event)
 		}
 		slots, err := s.existing(ctx, tx, namespace, []string{event})
 		if err != nil {

@@ -23,9 +23,9 @@ func scanSlotPlan(row pgx.Row, more ...any) (schedule.Plan, error) {
 		return p, err
 	}
 	p.WindowSize = time.Duration(size) * time.Microsecond
-	p.Created = slotTime(created)
+	p.Created = fromMicros(created)
 	if starts > 0 {
-		p.Starts = slotTime(starts)
+		p.Starts = fromMicros(starts)
 	}
 	if calendar != nil {
 		p.Calendar = &schedule.Calendar{}
@@ -43,7 +43,7 @@ func (s *Store) active(ctx context.Context, q querier, namespace, name string) (
 	var eras string
 	var err error
 	if a.Plan, err = scanSlotPlan(q.QueryRow(ctx, s.sql.plan, namespace, name), &a.ID, &eras, &a.Frontier); err != nil {
-		return nil, slotsNoPlan(err, name)
+		return nil, noPlan(err, name)
 	}
 	return a, json.Unmarshal([]byte(eras), &a.Eras)
 }
@@ -166,7 +166,7 @@ func (s *Store) PausePlan(ctx context.Context, namespace, name string, paused bo
 		var id int64
 		err := tx.QueryRow(ctx, s.db.In("UPDATE sluice.slot_plan SET paused = $3 WHERE namespace = $1 AND name = $2 RETURNING id"), namespace, name, paused).Scan(&id)
 		if err != nil {
-			return slotsNoPlan(err, name)
+			return noPlan(err, name)
 		}
 		action := schedule.Resuming
 		if paused {
@@ -179,6 +179,6 @@ func (s *Store) PausePlan(ctx context.Context, namespace, name string, paused bo
 // audit adds an entry to the audit log.
 func (s *Store) audit(ctx context.Context, tx pgx.Tx, namespace string, plan int64, e *schedule.Entry) error {
 	_, err := tx.Exec(ctx, s.sql.insertAudit, e.Time.UnixMicro(), namespace, plan, e.Event, string(e.Action), e.Attempt, e.Fence, e.Worker,
-		slotMicros(e.Scheduled), slotMicros(e.Granted), slotMicros(e.Started), slotMicros(e.Finished), e.Detail)
+		microsOrNull(e.Scheduled), microsOrNull(e.Granted), microsOrNull(e.Started), microsOrNull(e.Finished), e.Detail)
 	return err
 }

@@ -5,10 +5,10 @@ const (
 		s.due, coalesce(s.worker, ''), s.fence, s.payload`
 	slotFrom = " FROM sluice.slot s JOIN sluice.slot_plan p ON p.id = s.plan "
 
-	slotPlanColumns = `p.name, v.version, v.max_per_window, v.window_size, v.headroom, v.calendar, v.created, v.starts,
+	planColumns = `p.name, v.version, v.max_per_window, v.window_size, v.headroom, v.calendar, v.created, v.starts,
 		p.paused, p.version = v.version`
 
-	slotPlanID = "(SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2)"
+	planID = "(SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2)"
 )
 
 // slotEnd is when a slot that is finished now, or its window, ends.
@@ -17,8 +17,8 @@ func slotEnd(now string) string {
 		(SELECT w.start + w.size FROM sluice.slot_window w WHERE w.plan = slot.plan AND w.start = slot.win))`
 }
 
-func newSlotStatements(in func(string) string) slotStatements {
-	return slotStatements{
+func newStatements(in func(string) string) statements {
+	return statements{
 		assign:    in("SELECT * FROM sluice.slot_assign_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
 		assignFew: in("SELECT * FROM sluice.slot_assign_few_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
 		grab:      in("SELECT * FROM sluice.slot_grab_v1($1, $2, $3, $4, $5, $6, $7)"),
@@ -42,20 +42,20 @@ func newSlotStatements(in func(string) string) slotStatements {
 
 		slot: in("SELECT " + slotColumns + slotFrom + "WHERE s.namespace = $1 AND s.event = ANY($2)"),
 
-		plan: in("SELECT " + slotPlanColumns + `, p.id, p.eras, sluice.slot_frontier_v1(p.id)
+		plan: in("SELECT " + planColumns + `, p.id, p.eras, sluice.slot_frontier_v1(p.id)
 			FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id AND v.version = p.version
 			WHERE p.namespace = $1 AND p.name = $2`),
-		plans: in("SELECT " + slotPlanColumns + ` FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id AND v.version = p.version
+		plans: in("SELECT " + planColumns + ` FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id AND v.version = p.version
 			WHERE p.namespace = $1 AND p.name > $2 ORDER BY p.name LIMIT $3`),
-		versions: in("SELECT " + slotPlanColumns + ` FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id
+		versions: in("SELECT " + planColumns + ` FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id
 			WHERE p.namespace = $1 AND p.name = $2 ORDER BY v.version DESC LIMIT $3`),
 
-		between: in("SELECT " + slotColumns + slotFrom + "WHERE s.plan = " + slotPlanID + ` AND s.at >= greatest($3::bigint, $5) AND s.at < $4
+		between: in("SELECT " + slotColumns + slotFrom + "WHERE s.plan = " + planID + ` AND s.at >= greatest($3::bigint, $5) AND s.at < $4
 			AND (s.at, s.event) > ($5, $6 COLLATE "C") ORDER BY s.at, s.event LIMIT $7`),
 		// What was never claimed is due when it is scheduled.
-		unstarted: in("SELECT " + slotColumns + slotFrom + "WHERE s.plan = " + slotPlanID + ` AND s.state < 2 AND s.state = 0 AND s.fence = 0
+		unstarted: in("SELECT " + slotColumns + slotFrom + "WHERE s.plan = " + planID + ` AND s.state < 2 AND s.state = 0 AND s.fence = 0
 			AND s.created < $3 AND s.due < $4 AND s.due >= $5 AND (s.at, s.event) > ($5, $6 COLLATE "C") ORDER BY s.due, s.event LIMIT $7`),
-		windows: in("SELECT start, size, cap, used FROM sluice.slot_window WHERE plan = " + slotPlanID +
+		windows: in("SELECT start, size, cap, used FROM sluice.slot_window WHERE plan = " + planID +
 			" AND start >= $3 AND start < $4 AND used > 0 ORDER BY start LIMIT $5"),
 
 		claim: in(`WITH due AS MATERIALIZED (
@@ -81,7 +81,7 @@ func newSlotStatements(in func(string) string) slotStatements {
 			WHERE namespace = $1 AND event = $2 AND fence = $3 AND state = 1 RETURNING plan, at, attempts, coalesce(worker, '')`),
 		renew: in(`UPDATE sluice.slot s SET due = greatest(s.due, $4) FROM unnest($2::text[], $3::bigint[]) c (event, fence)
 			WHERE s.namespace = $1 AND s.event = c.event AND s.fence = c.fence AND s.state = 1 RETURNING s.event`),
-		nextDue: in("SELECT min(due) FROM sluice.slot WHERE plan = " + slotPlanID + " AND state < 2 AND due < $3"),
+		nextDue: in("SELECT min(due) FROM sluice.slot WHERE plan = " + planID + " AND state < 2 AND due < $3"),
 
 		cancel:   in("UPDATE sluice.slot SET state = $3, due = " + slotEnd("$4") + " WHERE namespace = $1 AND event = $2"),
 		giveBack: in("UPDATE sluice.slot_window SET used = used - 1, room = used - 1 < cap WHERE plan = $1 AND start = $2"),

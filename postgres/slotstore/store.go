@@ -22,7 +22,7 @@ import (
 // somebody else who creates one.
 type Store struct {
 	db  *postgres.DB
-	sql slotStatements
+	sql statements
 }
 
 var _ schedule.Store = (*Store)(nil)
@@ -34,7 +34,7 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db, newSlotStatements(db.In)}, nil
+	return &Store{db, newStatements(db.In)}, nil
 }
 
 // Close ends all connections.
@@ -58,7 +58,7 @@ func (s *Store) run(ctx context.Context, f func(context.Context, *pgx.Conn) erro
 	var answer error
 	err := s.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		err := f(ctx, conn)
-		if answer = nil; isSlotAnswer(err) {
+		if answer = nil; isAnswer(err) {
 			answer, err = err, nil
 		}
 		return err
@@ -73,8 +73,8 @@ func (s *Store) change(ctx context.Context, f func(context.Context, pgx.Tx) erro
 	})
 }
 
-// isSlotAnswer reports whether err is one that the contract knows.
-func isSlotAnswer(err error) bool {
+// isAnswer reports whether err is one that the contract knows.
+func isAnswer(err error) bool {
 	for _, known := range []error{schedule.ErrNotFound, schedule.ErrConflict, schedule.ErrStale, schedule.ErrClaimLost, errSeenBefore} {
 		if errors.Is(err, known) {
 			return true
@@ -108,8 +108,8 @@ func (s *Store) Watch(forget func()) {
 	}, func(string) { forget() })
 }
 
-// slotStatements are what is sent, with the schema's name filled in.
-type slotStatements struct {
+// statements are what is sent, with the schema's name filled in.
+type statements struct {
 	assign, assignFew              string
 	grab, prepare, fill            string
 	slot, plan, plans, versions    string
@@ -120,16 +120,16 @@ type slotStatements struct {
 	sweep                          sweepStatements
 }
 
-func slotTime(us int64) time.Time { return time.UnixMicro(us).UTC() }
+func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-func slotTimeOrZero(us *int64) time.Time {
+func fromMicrosOrNull(us *int64) time.Time {
 	if us == nil {
 		return time.Time{}
 	}
-	return slotTime(*us)
+	return fromMicros(*us)
 }
 
-func slotMicros(t time.Time) *int64 {
+func microsOrNull(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
@@ -137,20 +137,20 @@ func slotMicros(t time.Time) *int64 {
 	return &us
 }
 
-func slotsNoPlan(err error, name string) error {
+func noPlan(err error, name string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schedule.NoPlan(name)
 	}
 	return err
 }
 
-func slotsNoEvent(err error, event string) error {
+func noEvent(err error, event string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schedule.NoEvent(event)
 	}
 	return err
 }
 
-func errSlotState(event string, state schedule.State, what string) error {
+func errState(event string, state schedule.State, what string) error {
 	return fmt.Errorf("event %q is %s, %s: %w", event, state, what, schedule.ErrConflict)
 }

@@ -86,7 +86,7 @@ func (s *Store) Sweep(ctx context.Context, q schedule.Sweeping) (swept schedule.
 		var alone bool
 		err := tx.QueryRow(ctx, s.sql.sweep.plan, q.Namespace, q.Plan).Scan(&plan, &alone)
 		if err != nil || !alone {
-			return slotsNoPlan(err, q.Plan)
+			return noPlan(err, q.Plan)
 		}
 		swept, err = sweep(ctx, tx, plan, &q)
 		return err

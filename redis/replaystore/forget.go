@@ -12,29 +12,29 @@ import (
 	"github.com/sluice-go/sluice/redis"
 )
 
-// The records of a namespace are spread over replayShares hash tags, each with
+// The records of a namespace are spread over shareCount hash tags, each with
 // two sorted sets of the ids in it: by id, in which the records of a tenant lie
 // side by side, and by expiry. They are in the slot of their records, so that
 // the script keeps all three in step, and a first run costs no more round
 // trips than without them. A tenant is then found by asking every share,
 // instead of by SCAN over all keys of everyone.
-const replayShares = 64
+const shareCount = 64
 
-// replayKeys are the keys of a record and of the lists that it is in.
-func replayKeys(id idempotency.ID) [3]string {
-	tag := replayTag(id, int(id[len(id)-1])%replayShares)
-	ids, ends := replayLists(tag)
-	return [3]string{replayPrefix + tag + id.String(), ids, ends}
+// keysOf are the keys of a record and of the lists that it is in.
+func keysOf(id idempotency.ID) [3]string {
+	tag := tagOf(id, int(id[len(id)-1])%shareCount)
+	ids, ends := listsOf(tag)
+	return [3]string{prefix + tag + id.String(), ids, ends}
 }
 
-// replayTag is the hash tag of one share of an id's namespace.
-func replayTag(id idempotency.ID, share int) string {
+// tagOf is the hash tag of one share of an id's namespace.
+func tagOf(id idempotency.ID, share int) string {
 	b := hex.AppendEncode(append(make([]byte, 0, 24), '{'), id.Namespace())
 	return string(append(hex.AppendEncode(append(b, ':'), []byte{byte(share)}), '}'))
 }
 
-func replayLists(tag string) (ids, ends string) {
-	return replayPrefix + "ids:" + tag, replayPrefix + "ends:" + tag
+func listsOf(tag string) (ids, ends string) {
+	return prefix + "ids:" + tag, prefix + "ends:" + tag
 }
 
 // forgetPage is how many ids are read from a share at a time.
@@ -44,7 +44,7 @@ const forgetPage = 100
 // its own, as it does when it is forgotten alone.
 func (r *Store) ForgetAll(ctx context.Context, whose idempotency.Whose, most int) (int, error) {
 	first, last := whose.IDs()
-	var from [replayShares]string // where each share's list goes on; "" at its end
+	var from [shareCount]string // where each share's list goes on; "" at its end
 	for i := range from {
 		from[i] = "[" + string(first[:])
 	}
@@ -72,14 +72,14 @@ func (r *Store) ForgetAll(ctx context.Context, whose idempotency.Whose, most int
 }
 
 // idsOf are the next ids of every share that has any.
-func (r *Store) idsOf(ctx context.Context, first, last idempotency.ID, from *[replayShares]string) (ids []idempotency.ID, err error) {
+func (r *Store) idsOf(ctx context.Context, first, last idempotency.ID, from *[shareCount]string) (ids []idempotency.ID, err error) {
 	var cmds rueidis.Commands
 	var shares []int
 	for share := range from {
 		if from[share] == "" {
 			continue
 		}
-		list, _ := replayLists(replayTag(first, share))
+		list, _ := listsOf(tagOf(first, share))
 		cmds = append(cmds, r.db.Client.B().Zrangebylex().Key(list).Min(from[share]).Max("["+string(last[:])).Limit(0, forgetPage).Build())
 		shares = append(shares, share)
 	}
@@ -111,7 +111,7 @@ func (r *Store) forget(ctx context.Context, whose idempotency.Whose, ids []idemp
 	}
 	var cmds rueidis.Commands
 	for _, id := range ids {
-		cmds = append(cmds, r.command("EVALSHA", replaySHA, id, "erase", whose.Tenant, below),
+		cmds = append(cmds, r.command("EVALSHA", scriptSHA, id, "erase", whose.Tenant, below),
 			r.db.Client.B().Zrem().Key(recentKey).Member(string(id[:])).Build())
 	}
 	replies, err := r.multi(ctx, cmds)
@@ -125,7 +125,7 @@ func (r *Store) forget(ctx context.Context, whose idempotency.Whose, ids []idemp
 				return n, err
 			}
 		}
-		said, err := replayWord(reply)
+		said, err := word(reply)
 		if err != nil {
 			return n, err
 		}
@@ -152,7 +152,7 @@ func (r *Store) multi(ctx context.Context, cmds rueidis.Commands) ([]rueidis.Red
 // figuresKey is the sorted set of the tenants in a tenant's namespace that have
 // figures, by when they last got some.
 func figuresKey(tenant string) string {
-	return replaysOf(tenantsKey, idempotency.NamespaceOf(tenant))
+	return keyOf(tenantsKey, idempotency.NamespaceOf(tenant))
 }
 
 // forgetFigures deletes the figures of tenants and what they replayed last.
@@ -160,8 +160,8 @@ func (r *Store) forgetFigures(ctx context.Context, whose idempotency.Whose) erro
 	for tenants := []string{whose.Tenant}; len(tenants) > 0; {
 		var figures, names rueidis.Commands
 		for _, tenant := range tenants {
-			figures = append(figures, r.db.Client.B().Unlink().Key(replaysOf(statsKey, tenant)).Build(),
-				r.db.Client.B().Unlink().Key(replaysOf(recentKey, tenant)).Build())
+			figures = append(figures, r.db.Client.B().Unlink().Key(keyOf(statsKey, tenant)).Build(),
+				r.db.Client.B().Unlink().Key(keyOf(recentKey, tenant)).Build())
 			names = append(names, r.db.Client.B().Zrem().Key(figuresKey(tenant)).Member(tenant).Build())
 		}
 		// The names after the figures, which are found by them.

@@ -15,14 +15,14 @@ import (
 // The figures are a hash for each tenant and one for everyone. Which records
 // were replayed last is a sorted set of their ids by time, likewise.
 const (
-	statsKey   = replayPrefix + "stats"
-	recentKey  = replayPrefix + "recent"
-	tenantsKey = replayPrefix + "tenants"
+	statsKey   = prefix + "stats"
+	recentKey  = prefix + "recent"
+	tenantsKey = prefix + "tenants"
 
 	recentMost = 1000 // ids kept in each set
 )
 
-func replaysOf(key, tenant string) string {
+func keyOf(key, tenant string) string {
 	return string(redis.AppendEscaped(append(make([]byte, 0, 64), key+":"...), tenant))
 }
 
@@ -42,7 +42,7 @@ func (r *Store) Note(ctx context.Context, a *idempotency.Activity) error {
 	for _, c := range a.Counts {
 		key := statsKey
 		if !c.Everyone {
-			key = replaysOf(statsKey, c.Tenant)
+			key = keyOf(statsKey, c.Tenant)
 			expiring[key] = true
 		}
 		cmds = append(cmds, b().Hincrby().Key(key).Field(c.Name).Increment(c.N).Build())
@@ -50,8 +50,8 @@ func (r *Store) Note(ctx context.Context, a *idempotency.Activity) error {
 	trimmed := make(map[string]bool)
 	for _, p := range a.Replays {
 		at := p.At.UnixMicro()
-		cmds = append(cmds, r.command("EVALSHA", replaySHA, p.ID, "note", strconv.FormatInt(p.N, 10), strconv.FormatInt(at, 10)))
-		own := replaysOf(recentKey, p.Tenant)
+		cmds = append(cmds, r.command("EVALSHA", scriptSHA, p.ID, "note", strconv.FormatInt(p.N, 10), strconv.FormatInt(at, 10)))
+		own := keyOf(recentKey, p.Tenant)
 		for _, key := range []string{recentKey, own} {
 			cmds = append(cmds, b().Zadd().Key(key).Gt().ScoreMember().ScoreMember(float64(at), string(p.ID[:])).Build())
 			trimmed[key] = true
@@ -81,7 +81,7 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (idempotency.Sta
 	var s idempotency.Stats
 	key := statsKey
 	if !q.Everyone {
-		key = replaysOf(statsKey, q.Tenant)
+		key = keyOf(statsKey, q.Tenant)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.db.Config.Timeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (idempotency.Sta
 func (r *Store) Recent(ctx context.Context, q idempotency.Query) ([]idempotency.Record, error) {
 	key := recentKey
 	if !q.Everyone {
-		key = replaysOf(recentKey, q.Tenant)
+		key = keyOf(recentKey, q.Tenant)
 	}
 	var recent []idempotency.Record
 	for from := 0; len(recent) < q.Max; from += q.Max {
@@ -114,7 +114,7 @@ func (r *Store) Recent(ctx context.Context, q idempotency.Query) ([]idempotency.
 			if err != nil {
 				return nil, err
 			}
-			record, _, err := parseReplay(reply)
+			record, _, err := parseRecord(reply)
 			if err != nil || record.Replays == 0 {
 				continue // it is gone, or has begun anew
 			}

@@ -27,12 +27,12 @@ type Store struct{ db *redis.DB }
 
 var _ idempotency.Store = (*Store)(nil)
 
-const replayPrefix = redis.Prefix + "replay:"
+const prefix = redis.Prefix + "replay:"
 
 //go:embed lua/replay.lua
-var replayScript string
+var script string
 
-var replaySHA = fmt.Sprintf("%x", sha1.Sum([]byte(replayScript)))
+var scriptSHA = fmt.Sprintf("%x", sha1.Sum([]byte(script)))
 
 // Open connects to Redis. It fails if the address is wrong or nobody is
 // there; later on, it reconnects by itself.
@@ -56,7 +56,7 @@ func (r *Store) given() string {
 }
 
 func (r *Store) command(command, text string, id idempotency.ID, what string, args ...string) rueidis.Completed {
-	keys := replayKeys(id)
+	keys := keysOf(id)
 	return r.db.Client.B().Arbitrary(command, text, "3").Keys(keys[:]...).Args(what, r.given(), string(id[:])).Args(args...).Build()
 }
 
@@ -68,9 +68,9 @@ func (r *Store) call(ctx context.Context, id idempotency.ID, what string, args .
 	ctx, cancel := context.WithTimeout(ctx, r.db.Config.Timeout)
 	defer cancel()
 	err = redis.Retry(ctx, func(known bool) error {
-		command, text := "EVALSHA", replaySHA
+		command, text := "EVALSHA", scriptSHA
 		if !known {
-			command, text = "EVAL", replayScript
+			command, text = "EVAL", script
 		}
 		reply, err = r.db.Client.Do(ctx, r.command(command, text, id, what, args...)).ToArray()
 		return err
@@ -78,17 +78,17 @@ func (r *Store) call(ctx context.Context, id idempotency.ID, what string, args .
 	return reply, err
 }
 
-// replayWord is a reply's first part, which says how it went.
-func replayWord(reply []rueidis.RedisMessage) (string, error) {
+// word is a reply's first part, which says how it went.
+func word(reply []rueidis.RedisMessage) (string, error) {
 	if len(reply) == 0 {
-		return "", errReplay
+		return "", errReply
 	}
 	return reply[0].ToString()
 }
 
-var errReplay = fmt.Errorf("redis replays: %w: a reply that this version does not know", sluice.ErrUnknown)
+var errReply = fmt.Errorf("redis replays: %w: a reply that this version does not know", sluice.ErrUnknown)
 
-var replayVerdicts = map[string]idempotency.Verdict{
+var verdicts = map[string]idempotency.Verdict{
 	"claimed": idempotency.Claimed, "takenover": idempotency.TakenOver, "busy": idempotency.Busy,
 	"unknown": idempotency.Unknown, "finished": idempotency.Finished, "mismatch": idempotency.Mismatch,
 }
@@ -101,36 +101,36 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 		takeOver = "1"
 	}
 	reply, err := r.call(ctx, s.ID(), "claim", string(c.Fingerprint[:]), string(c.Token[:]),
-		replayMicros(c.Lease), replayMicros(c.TTL), takeOver, s.Tenant, s.Method, s.Route, s.Key)
+		micros(c.Lease), micros(c.TTL), takeOver, s.Tenant, s.Method, s.Route, s.Key)
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
-	said, err := replayWord(reply)
+	said, err := word(reply)
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
-	verdict, ok := replayVerdicts[said]
+	verdict, ok := verdicts[said]
 	if !ok {
-		return idempotency.Answer{}, errReplay
+		return idempotency.Answer{}, errReply
 	}
-	record, now, err := parseReplay(reply)
+	record, now, err := parseRecord(reply)
 	return idempotency.Answer{Verdict: verdict, Record: record, Now: now}, err
 }
 
-func replayMicros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
-// parseReplay reads a record: the second and third part of a reply.
-func parseReplay(reply []rueidis.RedisMessage) (rec idempotency.Record, now time.Time, err error) {
+// parseRecord reads a record: the second and third part of a reply.
+func parseRecord(reply []rueidis.RedisMessage) (rec idempotency.Record, now time.Time, err error) {
 	if len(reply) != 3 {
-		return rec, now, errReplay
+		return rec, now, errReply
 	}
 	text, err := reply[1].ToString()
 	if err != nil {
-		return rec, now, errReplay
+		return rec, now, errReply
 	}
 	fields, err := reply[2].AsStrSlice()
 	if err != nil || len(fields) != 17 {
-		return rec, now, errReplay
+		return rec, now, errReply
 	}
 	number := func(i int) int64 {
 		if fields[i] == "" {
@@ -138,7 +138,7 @@ func parseReplay(reply []rueidis.RedisMessage) (rec idempotency.Record, now time
 		}
 		n, e := strconv.ParseInt(fields[i], 10, 64)
 		if e != nil {
-			err = errReplay
+			err = errReply
 		}
 		return n
 	}
@@ -150,7 +150,7 @@ func parseReplay(reply []rueidis.RedisMessage) (rec idempotency.Record, now time
 	}
 	n, e := strconv.ParseInt(text, 10, 64)
 	if e != nil {
-		err = errReplay
+		err = errReply
 	}
 	now = time.UnixMicro(n)
 	rec = idempotency.Record{
@@ -174,7 +174,7 @@ func (r *Store) held(ctx context.Context, id idempotency.ID, token idempotency.T
 	if err != nil {
 		return err
 	}
-	switch said, err := replayWord(reply); {
+	switch said, err := word(reply); {
 	case err != nil:
 		return err
 	case said == "ok":
@@ -182,17 +182,17 @@ func (r *Store) held(ctx context.Context, id idempotency.ID, token idempotency.T
 	case said == "lost":
 		return idempotency.ErrLost
 	}
-	return errReplay
+	return errReply
 }
 
 // Extend moves the end of a lease.
 func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
-	return r.held(ctx, id, token, "extend", replayMicros(lease))
+	return r.held(ctx, id, token, "extend", micros(lease))
 }
 
 // Finish stores a result.
 func (r *Store) Finish(ctx context.Context, f *idempotency.Finish) error {
-	return r.held(ctx, f.ID, f.Token, "finish", strconv.Itoa(int(f.State)), replayMicros(f.TTL), string(f.Result))
+	return r.held(ctx, f.ID, f.Token, "finish", strconv.Itoa(int(f.State)), micros(f.TTL), string(f.Result))
 }
 
 // Release ends a running claim.
@@ -206,13 +206,13 @@ func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Reco
 	if err != nil {
 		return idempotency.Record{}, err
 	}
-	switch said, err := replayWord(reply); {
+	switch said, err := word(reply); {
 	case err != nil:
 		return idempotency.Record{}, err
 	case said == "none":
 		return idempotency.Record{}, idempotency.ErrNotFound
 	}
-	record, _, err := parseReplay(reply)
+	record, _, err := parseRecord(reply)
 	return record, err
 }
 
@@ -222,7 +222,7 @@ func (r *Store) Forget(ctx context.Context, id idempotency.ID) error {
 	if err != nil {
 		return err
 	}
-	if said, err := replayWord(reply); err != nil || said == "ok" {
+	if said, err := word(reply); err != nil || said == "ok" {
 		return err
 	}
 	return idempotency.ErrNotFound

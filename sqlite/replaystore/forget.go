@@ -11,11 +11,11 @@ import (
 // Ids begin with what tells whose they are, so the records lie side by side in
 // the table's key. The names decide.
 const (
-	replaysOwned = "(tenant = ? OR (tenant >= ? AND tenant < ?))"
+	ownedBy = "(tenant = ? OR (tenant >= ? AND tenant < ?))"
 
-	forgetReplays = `DELETE FROM replay WHERE id IN
-		(SELECT id FROM replay WHERE id BETWEEN ? AND ? AND ` + replaysOwned + ` ORDER BY id LIMIT ?)`
-	forgetFigures = "DELETE FROM replay_figure WHERE everyone = 0 AND " + replaysOwned
+	forgetRecords = `DELETE FROM replay WHERE id IN
+		(SELECT id FROM replay WHERE id BETWEEN ? AND ? AND ` + ownedBy + ` ORDER BY id LIMIT ?)`
+	forgetFigures = "DELETE FROM replay_figure WHERE everyone = 0 AND " + ownedBy
 )
 
 // ForgetAll deletes records of a tenant or a namespace.
@@ -28,14 +28,14 @@ func (r *Store) ForgetAll(ctx context.Context, whose idempotency.Whose, most int
 	}
 	err = r.db.Write(ctx, func(tx *sql.Tx) error {
 		args := append(append([]any{first[:], last[:]}, owned...), most)
-		if n, err = sqlite.Exec(ctx, tx, forgetReplays, args...); err != nil || n == most {
+		if n, err = sqlite.Exec(ctx, tx, forgetRecords, args...); err != nil || n == most {
 			return err
 		}
 		_, err = sqlite.Exec(ctx, tx, forgetFigures, owned...)
 		return err
 	})
 	if err != nil {
-		return 0, replayFault(err)
+		return 0, fault(err)
 	}
 	return n, nil
 }

@@ -10,7 +10,7 @@ import (
 // Note adds to the figures.
 func (r *Store) Note(ctx context.Context, a *idempotency.Activity) error {
 	now := r.clock().UnixMicro()
-	return replayFault(r.db.Write(ctx, func(tx *sql.Tx) error {
+	return fault(r.db.Write(ctx, func(tx *sql.Tx) error {
 		for _, c := range a.Counts {
 			_, err := tx.ExecContext(ctx, `INSERT INTO replay_figure (everyone, tenant, name, value, at) VALUES (?, ?, ?, ?, ?)
 				ON CONFLICT DO UPDATE SET value = value + excluded.value, at = excluded.at`,
@@ -53,14 +53,14 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (s idempotency.S
 		}
 		return rows.Err()
 	})
-	return s, replayFault(err)
+	return s, fault(err)
 }
 
 // Recent finds the records replayed last.
 func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idempotency.Record, err error) {
 	now := r.clock()
 	err = r.db.Read(ctx, func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT "+replayColumns+`, NULL FROM replay
+		rows, err := tx.QueryContext(ctx, "SELECT "+columns+`, NULL FROM replay
 			WHERE replays > 0 AND expires > ? AND (? OR tenant = ?) ORDER BY replayed DESC, key LIMIT ?`,
 			now.UnixMicro(), q.Everyone, []byte(q.Tenant), q.Max)
 		if err != nil {
@@ -68,7 +68,7 @@ func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idemp
 		}
 		defer rows.Close()
 		for rows.Next() {
-			record, err := scanReplay(rows.Scan, now)
+			record, err := scanRecord(rows.Scan, now)
 			if err != nil {
 				return err
 			}
@@ -76,5 +76,5 @@ func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idemp
 		}
 		return rows.Err()
 	})
-	return recent, replayFault(err)
+	return recent, fault(err)
 }

@@ -46,9 +46,9 @@ func (r *Store) Close() error { return nil }
 // clock is the time in microseconds, as it is stored.
 func (r *Store) clock() time.Time { return r.now().Truncate(time.Microsecond) }
 
-// replayFault is the error of a transaction. One that was not committed has not
+// fault is the error of a transaction. One that was not committed has not
 // happened, and the commit itself fails as a whole.
-func replayFault(err error) error {
+func fault(err error) error {
 	if err == nil || errors.Is(err, idempotency.ErrLost) || errors.Is(err, idempotency.ErrNotFound) {
 		return err
 	}
@@ -58,11 +58,11 @@ func replayFault(err error) error {
 	return fmt.Errorf("sqlite replays: %w: %w", sluice.ErrUnavailable, err)
 }
 
-const replayColumns = `tenant, method, route, key, fingerprint, state, token, attempts, started, lease, lease_ends,
+const columns = `tenant, method, route, key, fingerprint, state, token, attempts, started, lease, lease_ends,
 	finished, expires, replays, replayed, size`
 
-// scanReplay reads a row of replayColumns and the result.
-func scanReplay(scan func(...any) error, now time.Time) (*idempotency.Record, error) {
+// scanRecord reads a row of columns and the result.
+func scanRecord(scan func(...any) error, now time.Time) (*idempotency.Record, error) {
 	var (
 		r                                                     idempotency.Record
 		tenant, method, route, key, fingerprint, token        []byte
@@ -94,18 +94,18 @@ type queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// findReplay reads a record, nil if there is none.
-func findReplay(ctx context.Context, in queryer, id idempotency.ID, now time.Time) (*idempotency.Record, error) {
-	row := in.QueryRowContext(ctx, "SELECT "+replayColumns+", result FROM replay WHERE id = ?", id[:])
-	r, err := scanReplay(row.Scan, now)
+// find reads a record, nil if there is none.
+func find(ctx context.Context, in queryer, id idempotency.ID, now time.Time) (*idempotency.Record, error) {
+	row := in.QueryRowContext(ctx, "SELECT "+columns+", result FROM replay WHERE id = ?", id[:])
+	r, err := scanRecord(row.Scan, now)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	return r, err
 }
 
-// putReplay writes a record that begins, or begins anew.
-func putReplay(ctx context.Context, tx *sql.Tx, id idempotency.ID, r *idempotency.Record) error {
+// put writes a record that begins, or begins anew.
+func put(ctx context.Context, tx *sql.Tx, id idempotency.ID, r *idempotency.Record) error {
 	s := &r.Scope
 	_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO replay
 		(id, tenant, method, route, key, fingerprint, state, token, attempts, started, lease, lease_ends, expires)
@@ -124,7 +124,7 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 	)
 	decide := func(in queryer) error {
 		now := r.clock()
-		found, err := findReplay(ctx, in, id, now)
+		found, err := find(ctx, in, id, now)
 		if err != nil {
 			return err
 		}
@@ -163,11 +163,11 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 				_, err := tx.ExecContext(ctx, "UPDATE replay SET lease_ends = ? WHERE id = ?", next.LeaseEnds.UnixMicro(), id[:])
 				return err
 			}
-			return putReplay(ctx, tx, id, next)
+			return put(ctx, tx, id, next)
 		})
 	}
 	if err != nil {
-		return idempotency.Answer{}, replayFault(err)
+		return idempotency.Answer{}, fault(err)
 	}
 	return a, nil
 }
@@ -175,9 +175,9 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 // held runs change on the record of a claim that token holds.
 func (r *Store) held(ctx context.Context, id idempotency.ID, token idempotency.Token,
 	change func(*sql.Tx, *idempotency.Record, time.Time) error) error {
-	return replayFault(r.db.Write(ctx, func(tx *sql.Tx) error {
+	return fault(r.db.Write(ctx, func(tx *sql.Tx) error {
 		now := r.clock()
-		found, err := findReplay(ctx, tx, id, now)
+		found, err := find(ctx, tx, id, now)
 		if err != nil {
 			return err
 		}
@@ -229,9 +229,9 @@ func (r *Store) Release(ctx context.Context, id idempotency.ID, token idempotenc
 // Lookup finds a record.
 func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
 	now := r.clock()
-	found, err := findReplay(ctx, r.db.Reader(), id, now)
+	found, err := find(ctx, r.db.Reader(), id, now)
 	if err != nil {
-		return idempotency.Record{}, replayFault(err)
+		return idempotency.Record{}, fault(err)
 	}
 	if found == nil || !now.Before(found.Expires) {
 		return idempotency.Record{}, idempotency.ErrNotFound
@@ -241,7 +241,7 @@ func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Reco
 
 // Forget deletes a record.
 func (r *Store) Forget(ctx context.Context, id idempotency.ID) error {
-	return replayFault(r.db.Write(ctx, func(tx *sql.Tx) error {
+	return fault(r.db.Write(ctx, func(tx *sql.Tx) error {
 		n, err := sqlite.Exec(ctx, tx, "DELETE FROM replay WHERE id = ? AND expires > ?", id[:], r.clock().UnixMicro())
 		if err == nil && n == 0 {
 			return idempotency.ErrNotFound
@@ -262,5 +262,5 @@ func (r *Store) Sweep(ctx context.Context, most int) (n int, err error) {
 		_, err = tx.ExecContext(ctx, "DELETE FROM replay_figure WHERE at < ? AND NOT everyone", now.Add(-idempotency.KeepStats).UnixMicro())
 		return err
 	})
-	return n, replayFault(err)
+	return n, fault(err)
 }

@@ -14,7 +14,7 @@ import (
 
 // Prepare notes which windows there are in stretches of time.
 func (s *Store) Prepare(ctx context.Context, stretches []schedule.Stretch) error {
-	return slotsError(s.db.Write(ctx, func(tx *sql.Tx) error {
+	return wrapped(s.db.Write(ctx, func(tx *sql.Tx) error {
 		if err := checkVersion(ctx, tx, stretches[0].Plan, stretches[0].Version); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) (fo
 		if err := checkVersion(ctx, tx, first.Plan, first.Version); err != nil {
 			return err
 		}
-		b, err := newSlotBatch(ctx, tx, first.Plan)
+		b, err := newBatch(ctx, tx, first.Plan)
 		if err != nil {
 			return err
 		}
@@ -107,12 +107,12 @@ func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) (fo
 		}
 		return nil
 	})
-	return found, slotsError(err)
+	return found, wrapped(err)
 }
 
-// slotBatch assigns slots one after the other in a transaction, in which
+// batch assigns slots one after the other in a transaction, in which
 // nobody else can write.
-type slotBatch struct {
+type batch struct {
 	tx     *sql.Tx
 	plan   int64
 	stop   int64 // of the run that was looked at last
@@ -123,8 +123,8 @@ type slotBatch struct {
 	count  *sql.Stmt
 }
 
-func newSlotBatch(ctx context.Context, tx *sql.Tx, plan int64) (*slotBatch, error) {
-	b := &slotBatch{tx: tx, plan: plan, bare: map[[2]int64]schedule.Found{}}
+func newBatch(ctx context.Context, tx *sql.Tx, plan int64) (*batch, error) {
+	b := &batch{tx: tx, plan: plan, bare: map[[2]int64]schedule.Found{}}
 	for _, p := range []struct {
 		statement **sql.Stmt
 		sql       string
@@ -144,7 +144,7 @@ func newSlotBatch(ctx context.Context, tx *sql.Tx, plan int64) (*slotBatch, erro
 	return b, nil
 }
 
-func (b *slotBatch) close() {
+func (b *batch) close() {
 	for _, s := range []*sql.Stmt{b.find, b.insert, b.count} {
 		if s != nil {
 			s.Close() //nolint:errcheck // it ends with the transaction
@@ -152,7 +152,7 @@ func (b *slotBatch) close() {
 	}
 }
 
-func (b *slotBatch) assign(ctx context.Context, s *schedule.Search) (schedule.Found, error) {
+func (b *batch) assign(ctx context.Context, s *schedule.Search) (schedule.Found, error) {
 	if b.stop <= s.From || b.start > s.From {
 		err := b.tx.QueryRowContext(ctx, "SELECT start, stop FROM slot_run WHERE plan = ? AND start <= ? ORDER BY start DESC LIMIT 1", b.plan, s.From).
 			Scan(&b.start, &b.stop)
@@ -206,7 +206,7 @@ func payload(p json.RawMessage) any {
 func micros(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // nothing is the answer to a search for which no prepared window has room.
-func (b *slotBatch) nothing(ctx context.Context, s *schedule.Search) (schedule.Found, error) {
+func (b *batch) nothing(ctx context.Context, s *schedule.Search) (schedule.Found, error) {
 	if found, err := existing(ctx, b.tx, s); err != nil || found.Status != schedule.Nothing {
 		return found, err
 	}

@@ -15,7 +15,7 @@ import (
 // Claim takes slots that are due.
 func (s *Store) Claim(ctx context.Context, c schedule.Claiming) (slots []schedule.Slot, err error) {
 	if due, err := s.anyDue(ctx, &c); err != nil || !due {
-		return nil, slotsError(err) // without keeping writers waiting
+		return nil, wrapped(err) // without keeping writers waiting
 	}
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		id, err := planID(ctx, tx, c.Namespace, c.Plan)
@@ -34,7 +34,7 @@ func (s *Store) Claim(ctx context.Context, c schedule.Claiming) (slots []schedul
 		}
 		return nil
 	})
-	return slots, slotsError(err)
+	return slots, wrapped(err)
 }
 
 func (s *Store) anyDue(ctx context.Context, c *schedule.Claiming) (due bool, err error) {
@@ -46,7 +46,7 @@ func (s *Store) anyDue(ctx context.Context, c *schedule.Claiming) (due bool, err
 
 func claimSlot(ctx context.Context, tx *sql.Tx, namespace string, plan int64, slot *schedule.Slot, action schedule.Action, worker string, now time.Time, until int64) error {
 	if slot.State == schedule.Running {
-		if err := auditSlot(ctx, tx, namespace, plan, &schedule.Entry{
+		if err := audit(ctx, tx, namespace, plan, &schedule.Entry{
 			Time: now, Event: slot.Event, Action: schedule.Lost, Attempt: slot.Attempts, Fence: slot.Fence, Worker: slot.Worker, Scheduled: slot.Scheduled,
 		}); err != nil {
 			return err
@@ -59,7 +59,7 @@ func claimSlot(ctx context.Context, tx *sql.Tx, namespace string, plan int64, sl
 		slot.State, worker, until, slot.Attempts, slot.Fence, namespace, slot.Event); err != nil {
 		return err
 	}
-	return auditSlot(ctx, tx, namespace, plan, &schedule.Entry{
+	return audit(ctx, tx, namespace, plan, &schedule.Entry{
 		Time: now, Event: slot.Event, Action: action, Attempt: slot.Attempts, Fence: slot.Fence, Worker: worker, Scheduled: slot.Scheduled,
 	})
 }
@@ -109,13 +109,13 @@ func (s *Store) Renew(ctx context.Context, namespace string, claims []schedule.C
 		}
 		return nil
 	})
-	return lost, slotsError(err)
+	return lost, wrapped(err)
 }
 
 // Finish ends a claim.
 func (s *Store) Finish(ctx context.Context, namespace string, f schedule.Finish) error {
 	state, back := f.State()
-	return slotsError(s.db.Write(ctx, func(tx *sql.Tx) error {
+	return wrapped(s.db.Write(ctx, func(tx *sql.Tx) error {
 		var plan, at int64
 		e := schedule.Entry{
 			Time: f.Now, Event: f.Event, Action: f.Action, Fence: f.Fence,
@@ -131,7 +131,7 @@ func (s *Store) Finish(ctx context.Context, namespace string, f schedule.Finish)
 			return err
 		}
 		e.Scheduled = micros(at)
-		return auditSlot(ctx, tx, namespace, plan, &e)
+		return audit(ctx, tx, namespace, plan, &e)
 	}))
 }
 
@@ -148,7 +148,7 @@ func (s *Store) Audit(ctx context.Context, namespace string, q schedule.AuditQue
 		a.scheduled, a.granted, a.started, a.finished, a.detail
 		FROM slot_audit a JOIN slot_plan p ON p.id = a.plan WHERE `+where+" ORDER BY a.id DESC LIMIT ?", args...)
 	if err != nil {
-		return nil, slotsError(err)
+		return nil, wrapped(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -156,11 +156,11 @@ func (s *Store) Audit(ctx context.Context, namespace string, q schedule.AuditQue
 		var at int64
 		var scheduled, granted, started, finished sql.NullInt64
 		if err := rows.Scan(&e.ID, &at, &e.Plan, &e.Event, &e.Action, &e.Attempt, &e.Fence, &e.Worker, &scheduled, &granted, &started, &finished, &e.Detail); err != nil {
-			return nil, slotsError(err)
+			return nil, wrapped(err)
 		}
 		e.Time = micros(at)
 		e.Scheduled, e.Granted, e.Started, e.Finished = fromMicros(scheduled), fromMicros(granted), fromMicros(started), fromMicros(finished)
 		all = append(all, e)
 	}
-	return all, slotsError(rows.Err())
+	return all, wrapped(rows.Err())
 }

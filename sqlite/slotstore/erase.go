@@ -54,7 +54,7 @@ func (s *Store) Erase(ctx context.Context, namespace string, max int) (erased sc
 		return err
 	})
 	if err != nil {
-		return schedule.Swept{}, slotsError(err)
+		return schedule.Swept{}, wrapped(err)
 	}
 	return erased, nil
 }

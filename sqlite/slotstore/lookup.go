@@ -54,7 +54,7 @@ func (s *Store) Slot(ctx context.Context, namespace, event string) (schedule.Slo
 	if errors.Is(err, sql.ErrNoRows) {
 		err = schedule.NoEvent(event)
 	}
-	return slot, slotsError(err)
+	return slot, wrapped(err)
 }
 
 // planID is the number of a plan, by which everything else goes.
@@ -68,7 +68,7 @@ func planID(ctx context.Context, tx *sql.Tx, namespace, name string) (id int64, 
 
 // readPlan runs f with a plan's number.
 func (s *Store) readPlan(ctx context.Context, namespace, name string, f func(tx *sql.Tx, id int64) error) error {
-	return slotsError(s.db.Read(ctx, func(tx *sql.Tx) error {
+	return wrapped(s.db.Read(ctx, func(tx *sql.Tx) error {
 		id, err := planID(ctx, tx, namespace, name)
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (s *Store) takeBack(ctx context.Context, namespace, event string, f func(*s
 		}
 		return f(tx, &slot)
 	})
-	return slot, slotsError(err)
+	return slot, wrapped(err)
 }
 
 // giveBack gives the room of a slot back to its window.
@@ -176,7 +176,7 @@ func giveBack(ctx context.Context, tx *sql.Tx, namespace string, slot *schedule.
 		id, slot.Window.UnixMicro()); err != nil {
 		return err
 	}
-	return auditSlot(ctx, tx, namespace, id, &schedule.Entry{
+	return audit(ctx, tx, namespace, id, &schedule.Entry{
 		Time: now, Event: slot.Event, Action: action, Scheduled: slot.Scheduled, Detail: detail,
 	})
 }

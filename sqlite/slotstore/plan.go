@@ -54,7 +54,7 @@ func (s *Store) Plan(ctx context.Context, namespace, name string) (active *sched
 		active, err = activePlan(ctx, tx, namespace, name)
 		return err
 	})
-	return active, slotsError(err)
+	return active, wrapped(err)
 }
 
 func activePlan(ctx context.Context, tx *sql.Tx, namespace, name string) (*schedule.ActivePlan, error) {
@@ -90,18 +90,18 @@ func (s *Store) Versions(ctx context.Context, namespace, name string, max int) (
 func (s *Store) plans(ctx context.Context, query string, args ...any) ([]schedule.Plan, error) {
 	rows, err := s.db.Reader().QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, slotsError(err)
+		return nil, wrapped(err)
 	}
 	defer rows.Close()
 	var all []schedule.Plan
 	for rows.Next() {
 		p, err := scanPlan(rows)
 		if err != nil {
-			return nil, slotsError(err)
+			return nil, wrapped(err)
 		}
 		all = append(all, p)
 	}
-	return all, slotsError(rows.Err())
+	return all, wrapped(rows.Err())
 }
 
 // SavePlan makes p the active version.
@@ -134,12 +134,12 @@ func (s *Store) SavePlan(ctx context.Context, namespace string, p schedule.Plan,
 			return err
 		}
 		saved = after.Plan
-		return auditSlot(ctx, tx, namespace, after.ID, &schedule.Entry{
+		return audit(ctx, tx, namespace, after.ID, &schedule.Entry{
 			Time: now, Action: schedule.Changed,
 			Detail: fmt.Sprintf("version %d: maxPerWindow %d->%d, windowSize %s->%s", saved.Version, before.MaxPerWindow, saved.MaxPerWindow, before.WindowSize, saved.WindowSize),
 		})
 	})
-	return saved, before, slotsError(err)
+	return saved, before, wrapped(err)
 }
 
 func savePlan(ctx context.Context, tx *sql.Tx, namespace string, p schedule.Plan, active *schedule.ActivePlan, now time.Time) error {
@@ -185,7 +185,7 @@ func savePlan(ctx context.Context, tx *sql.Tx, namespace string, p schedule.Plan
 
 // PausePlan stops or resumes claiming.
 func (s *Store) PausePlan(ctx context.Context, namespace, name string, paused bool, now time.Time) error {
-	return slotsError(s.db.Write(ctx, func(tx *sql.Tx) error {
+	return wrapped(s.db.Write(ctx, func(tx *sql.Tx) error {
 		var id int64
 		err := tx.QueryRowContext(ctx, "UPDATE slot_plan SET paused = ? WHERE namespace = ? AND name = ? RETURNING id", paused, namespace, name).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -198,6 +198,6 @@ func (s *Store) PausePlan(ctx context.Context, namespace, name string, paused bo
 		if paused {
 			action = schedule.Pausing
 		}
-		return auditSlot(ctx, tx, namespace, id, &schedule.Entry{Time: now, Action: action})
+		return audit(ctx, tx, namespace, id, &schedule.Entry{Time: now, Action: action})
 	}))
 }

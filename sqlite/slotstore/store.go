@@ -44,10 +44,10 @@ func (s *Store) Now(context.Context) (time.Time, error) { return time.Now(), nil
 
 // Flush tells everyone who watches to forget cached plans.
 func (s *Store) Flush(ctx context.Context) error {
-	return slotsError(s.db.Write(ctx, func(tx *sql.Tx) error { return flushSlots(ctx, tx) }))
+	return wrapped(s.db.Write(ctx, func(tx *sql.Tx) error { return flush(ctx, tx) }))
 }
 
-func flushSlots(ctx context.Context, tx *sql.Tx) error {
+func flush(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE slot_flush SET n = n + 1")
 	return err
 }
@@ -75,8 +75,8 @@ func (s *Store) Watch(forget func()) {
 	})
 }
 
-// slotsError says where an error that is not the caller's comes from.
-func slotsError(err error) error {
+// wrapped says where an error that is not the caller's comes from.
+func wrapped(err error) error {
 	if err == nil || isAnswer(err) {
 		return err
 	}
@@ -84,7 +84,7 @@ func slotsError(err error) error {
 }
 
 // audit adds an entry to the audit log.
-func auditSlot(ctx context.Context, tx *sql.Tx, namespace string, plan int64, e *schedule.Entry) error {
+func audit(ctx context.Context, tx *sql.Tx, namespace string, plan int64, e *schedule.Entry) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO slot_audit
 		(time, namespace, plan, event, action, attempt, fence, worker, scheduled, granted, started, finished, detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

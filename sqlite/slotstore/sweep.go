@@ -57,7 +57,7 @@ func (s *Store) Sweep(ctx context.Context, q schedule.Sweeping) (swept schedule.
 		return err
 	})
 	if err != nil {
-		return schedule.Swept{}, slotsError(err)
+		return schedule.Swept{}, wrapped(err)
 	}
 	return swept, nil
 }
