@@ -23,7 +23,6 @@ import (
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/schedule"
-	schedulemetrics "github.com/sluice-go/sluice/schedule/metrics"
 	"github.com/sluice-go/sluice/sqlite"
 	"github.com/sluice-go/sluice/sqlite/catalogstore"
 	"github.com/sluice-go/sluice/sqlite/replaystore"
@@ -92,7 +91,7 @@ func Registry(t *testing.T) *prometheus.Registry {
 	keeper, err := idempotency.New(idempotency.Config{Store: replaystore.New(db, nil), Log: log})
 	must(err)
 	closing(keeper)
-	register(schedulemetrics.New(scheduler), metrics.Replays(keeper))
+	register(metrics.Slots(scheduler), metrics.Replays(keeper))
 
 	refusals, err := httplimit.NewAudit(nil, 0)
 	must(err)

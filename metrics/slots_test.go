@@ -8,13 +8,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/schedule"
-	"github.com/sluice-go/sluice/schedule/metrics"
 	"github.com/sluice-go/sluice/sqlite"
 	"github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
-func TestCollector(t *testing.T) {
+func TestSlots(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "slots.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestCollector(t *testing.T) {
 		}
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(metrics.New(s))
+	registry.MustRegister(metrics.Slots(s))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
