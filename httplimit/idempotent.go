@@ -1,4 +1,4 @@
-package gateway
+package httplimit
 
 import (
 	"net/http"
@@ -8,20 +8,19 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice"
-	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/policy"
 )
 
-// Idempotent is for [Config.Inner]: it answers repeated writes with stored
-// responses, on the routes that the policy's section "idempotency" names. The
-// gate comes first, so a refused request claims no key.
+// Idempotent returns a middleware that answers repeated writes with stored
+// responses, on the routes that the policy's section "idempotency" names. It
+// belongs inside [Gate.Wrap], so that a refused request claims no key.
 func Idempotent(k *idempotency.Keeper) func(http.Handler) http.Handler {
 	var known replayRoutes
 	return func(next http.Handler) http.Handler {
 		return k.Handler(func(r *http.Request) *idempotency.Route {
-			c := httplimit.Admitted(r.Context())
+			c := Admitted(r.Context())
 			if c == nil {
 				return nil
 			}
@@ -40,7 +39,7 @@ type policyRoutes struct {
 	routes sync.Map // of *policy.Idempotency to *idempotency.Route
 }
 
-func (rs *replayRoutes) of(c *httplimit.Call) *idempotency.Route {
+func (rs *replayRoutes) of(c *Call) *idempotency.Route {
 	at := rs.current.Load()
 	if at == nil || at.policy != c.Policy {
 		at = &policyRoutes{policy: c.Policy}
@@ -76,9 +75,9 @@ func routeOf(rule *policy.Idempotency) *idempotency.Route {
 	}
 	switch rule.ReplayCost {
 	case "none":
-		route.OnReplay = func(r *http.Request) { httplimit.Admitted(r.Context()).Waive(0) }
+		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(0) }
 	case "one":
-		route.OnReplay = func(r *http.Request) { httplimit.Admitted(r.Context()).Waive(sluice.Token) }
+		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(sluice.Token) }
 	}
 	if err := route.Prepare(); err != nil {
 		panic(err) // the policy has checked all of it
@@ -89,14 +88,14 @@ func routeOf(rule *policy.Idempotency) *idempotency.Route {
 // tenant is whose replays they are: the caller's in the policy's namespace,
 // for others may keep theirs in the same store.
 func tenant(r *http.Request) string {
-	c := httplimit.Admitted(r.Context())
+	c := Admitted(r.Context())
 	return idempotency.Tenant(c.Policy.Namespace, c.Identity.Entity)
 }
 
 // credential is what a caller shows to the upstream who is known here by
 // address alone, as are all others behind the same one.
 func credential(r *http.Request) string {
-	if httplimit.Admitted(r.Context()).Identity.Kind != identity.ByAddress {
+	if Admitted(r.Context()).Identity.Kind != identity.ByAddress {
 		return ""
 	}
 	return strings.Join(slices.Concat(r.Header["Authorization"], r.Header["X-Api-Key"]), "\n")
