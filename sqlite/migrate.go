@@ -17,14 +17,19 @@ import (
 //go:embed */sql/*.sql
 var migrations embed.FS
 
+func migrationFiles() ([]string, error) {
+	files, err := fs.Glob(migrations, "*/sql/*.sql")
+	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(path.Base(a), path.Base(b)) })
+	return files, err
+}
+
 // migrate brings the file to this program's version, if it is older. The
 // version is the number of migrations, in SQLite's own user_version.
 func (db *DB) migrate(ctx context.Context) error {
-	files, err := fs.Glob(migrations, "*/sql/*.sql")
+	files, err := migrationFiles()
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(path.Base(a), path.Base(b)) })
 	return db.Write(ctx, func(tx *sql.Tx) error { // whoever else is starting waits for the lock
 		var have int
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
