@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// DB is a pool of connections to a database whose schema is up to date, with
-// what runs in the background beside it. Each job has its own. It is safe for
-// concurrent use.
+// DB is a pool of connections to a database whose schema is up to date, and what
+// a job runs in the background. Each job has its own. It is safe for concurrent
+// use.
 type DB struct {
 	// Config is what the DB was opened with, defaults filled in. It must not be
 	// changed.
@@ -62,7 +62,7 @@ func (db *DB) Life() context.Context { return db.life }
 // ends.
 func (db *DB) Go(f func()) { db.running.Go(f) }
 
-// In returns a statement with the schema's name in the place of sluice.
+// In returns a statement with the name of the schema in place of "sluice.".
 func (db *DB) In(sql string) string { return strings.ReplaceAll(sql, "sluice.", db.Config.Schema+".") }
 
 // Patience returns how long functions are to wait for locks, in milliseconds.

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// DB is the connections to Redis of one job, with what runs in the background
-// beside them. It is safe for concurrent use.
+// DB holds the connections of one job to Redis, and what the job runs in the
+// background. It is safe for concurrent use.
 type DB struct {
 	// Config is what the DB was opened with, defaults filled in. It must not be
 	// changed.
@@ -35,8 +35,8 @@ type DB struct {
 	running sync.WaitGroup
 }
 
-// Open connects to Redis. It fails if the address is wrong or nobody is there;
-// later on, the client reconnects by itself.
+// Open connects to Redis. It fails if the address is wrong or no server answers.
+// Later the client reconnects by itself.
 func Open(ctx context.Context, config Config) (*DB, error) {
 	config, err := config.withDefaults()
 	if err != nil {

@@ -20,8 +20,8 @@ var plain = func() (set [256]bool) {
 	return set
 }()
 
-// AppendEscaped appends s to a key, so that it ends where the next separator
-// begins.
+// AppendEscaped appends s to a key, with everything escaped that means something
+// in a key or in a pattern.
 func AppendEscaped(b []byte, s string) []byte {
 	for i := range len(s) {
 		if !plain[s[i]] {

@@ -28,8 +28,8 @@ type DB struct {
 	reading *sql.DB
 }
 
-// Open opens the file at path, creates it if there is none, and migrates it
-// where needed. Close ends it.
+// Open opens the file at path. It creates the file if there is none, and
+// migrates it where needed.
 func Open(ctx context.Context, path string) (*DB, error) {
 	if path == "" {
 		return nil, errors.New("sqlite: path: must name a file")

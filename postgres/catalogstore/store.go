@@ -33,9 +33,8 @@ type Store struct{ db *postgres.DB }
 
 var _ catalog.Store = (*Store)(nil)
 
-// Open connects, and creates or migrates the schema where needed. The
-// catalog has connections of its own, 4 at most if config does not say, and
-// one more that listens while it is watched. Close ends it.
+// Open connects, and creates or migrates the schema where needed. MaxConns is 4
+// if it is not set; one more connection listens while the catalog is watched.
 func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	if config.MaxConns == 0 {
 		config.MaxConns = maxConns

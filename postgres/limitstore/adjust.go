@@ -72,7 +72,7 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 	return nil
 }
 
-// Reset makes buckets as new.
+// Reset makes buckets full again.
 func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	if err := s.ready(ctx); err != nil || len(keys) == 0 {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Hold grants tokens in advance.
+// Hold grants tokens ahead of need.
 func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
 	if err := s.ready(ctx); err != nil || len(requests) == 0 {
 		return err

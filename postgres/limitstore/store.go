@@ -34,8 +34,7 @@ var (
 	_ sluice.Watcher = (*Store)(nil)
 )
 
-// Open connects, creates or migrates the schema where needed, and is ready to
-// be used. Close ends it.
+// Open connects, and creates or migrates the schema where needed.
 func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
@@ -70,7 +69,7 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// Capabilities are all there are.
+// Capabilities reports what the store supports: everything.
 func (s *Store) Capabilities() sluice.Capabilities {
 	return sluice.CanHold | sluice.CanList | sluice.CanLease | sluice.CanWindow
 }
@@ -130,7 +129,7 @@ func (s *Store) reckon() int64 {
 	return s.clock.now()
 }
 
-// Stats are counts since Open.
+// Stats are counts since the store was opened.
 type Stats struct {
 	Takes        int64 // that were decided
 	Batches      int64 // in which they went to the database
@@ -139,7 +138,7 @@ type Stats struct {
 	ClockGaps    int64 // times it was not heard of for over 15 s
 }
 
-// Stats tells what the store has done and noticed.
+// Stats returns the counts of the store.
 func (s *Store) Stats() Stats {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()

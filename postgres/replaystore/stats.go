@@ -35,7 +35,7 @@ func (r *Store) Note(ctx context.Context, a *idempotency.Activity) error {
 	})
 }
 
-// Stats are the figures of a tenant or of everyone.
+// Stats returns the figures of a tenant or of everyone.
 func (r *Store) Stats(ctx context.Context, q idempotency.Query) (s idempotency.Stats, err error) {
 	tenant := postgres.Text(q.Tenant)
 	if q.Everyone {
@@ -60,7 +60,7 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (s idempotency.S
 	return s, postgres.ReadError(err)
 }
 
-// Recent finds the records replayed last.
+// Recent returns the records that were replayed last.
 func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idempotency.Record, err error) {
 	err = r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		recent = nil

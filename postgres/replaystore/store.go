@@ -22,8 +22,7 @@ type Store struct {
 
 var _ idempotency.Store = (*Store)(nil)
 
-// Open connects, and creates or migrates the schema where needed. Close
-// ends it.
+// Open connects, and creates or migrates the schema where needed.
 func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
@@ -119,7 +118,7 @@ func (w *recordRow) record() idempotency.Record {
 	return r
 }
 
-// Claim asks for a key.
+// Claim claims a key.
 func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.Answer, error) {
 	s, id := &c.Scope, c.Scope.ID()
 	var (
@@ -152,7 +151,7 @@ func (r *Store) held(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-// Extend moves the end of a lease.
+// Extend extends a running claim.
 func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
 	return r.held(ctx, r.sql.extend, r.db.Given(), id[:], token[:], lease.Microseconds())
 }
@@ -174,7 +173,7 @@ func (r *Store) Finish(ctx context.Context, f *idempotency.Finish) error {
 	return err
 }
 
-// Lookup finds a record.
+// Lookup returns a record.
 func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
 	var row recordRow
 	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {

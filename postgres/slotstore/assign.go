@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/schedule"
 )
 
-// Prepare notes which windows there are in stretches of time.
+// Prepare creates the windows of stretches of time.
 func (s *Store) Prepare(ctx context.Context, stretches []schedule.Stretch) error {
 	var starts, sizes, froms, tos []int64
 	var caps []int32

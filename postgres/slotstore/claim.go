@@ -36,7 +36,7 @@ func (s *Store) ClaimEvent(ctx context.Context, namespace, event, worker string,
 	})
 }
 
-// NextDue is when the next slot of the plan is due.
+// NextDue returns when the next slot of the plan is due.
 func (s *Store) NextDue(ctx context.Context, namespace, plan string) (next time.Time, err error) {
 	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var due *int64
@@ -49,7 +49,7 @@ func (s *Store) NextDue(ctx context.Context, namespace, plan string) (next time.
 	return next, err
 }
 
-// Renew lets claims last until a time.
+// Renew extends claims until a time.
 func (s *Store) Renew(ctx context.Context, namespace string, claims []schedule.Claim, until time.Time) (lost []schedule.Claim, err error) {
 	events, fences := make([]string, len(claims)), make([]int64, len(claims))
 	for i, c := range claims {
@@ -104,7 +104,7 @@ func (s *Store) Finish(ctx context.Context, namespace string, f schedule.Finish)
 	})
 }
 
-// Audit reads the audit log.
+// Audit returns entries of the audit log.
 func (s *Store) Audit(ctx context.Context, namespace string, q schedule.AuditQuery) (all []schedule.Entry, err error) {
 	if q.Before == 0 {
 		q.Before = math.MaxInt64

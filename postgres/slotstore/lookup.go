@@ -39,7 +39,7 @@ func (s *Store) slotList(ctx context.Context, sql string, args ...any) (slots []
 	return slots, err
 }
 
-// Slot is the slot of an event.
+// Slot returns the slot of an event.
 func (s *Store) Slot(ctx context.Context, namespace, event string) (schedule.Slot, error) {
 	slots, err := s.slotList(ctx, s.sql.slot, namespace, []string{event})
 	if err == nil && len(slots) == 0 {
@@ -51,7 +51,7 @@ func (s *Store) Slot(ctx context.Context, namespace, event string) (schedule.Slo
 	return slots[0], nil
 }
 
-// SlotsBetween are slots of a plan by their time.
+// SlotsBetween returns slots of a plan in the order of their times.
 func (s *Store) SlotsBetween(ctx context.Context, namespace, plan string, from, to time.Time, after schedule.Position, max int) ([]schedule.Slot, error) {
 	if err := s.mustKnow(ctx, namespace, plan); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *Store) SlotsBetween(ctx context.Context, namespace, plan string, from, 
 	return s.slotList(ctx, s.sql.between, namespace, plan, from.UnixMicro(), to.UnixMicro(), after.Scheduled, after.Event, max)
 }
 
-// Unstarted are slots that nobody has claimed.
+// Unstarted returns slots that nobody has claimed.
 func (s *Store) Unstarted(ctx context.Context, namespace, plan string, created, scheduled time.Time, after schedule.Position, max int) ([]schedule.Slot, error) {
 	if err := s.mustKnow(ctx, namespace, plan); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (s *Store) mustKnow(ctx context.Context, namespace, plan string) error {
 	})
 }
 
-// Windows are the windows of a plan that have events.
+// Windows returns the windows of a plan that have events.
 func (s *Store) Windows(ctx context.Context, namespace, plan string, from, to time.Time, max int) (windows []schedule.Window, err error) {
 	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, s.sql.windows, namespace, plan, from.UnixMicro(), to.UnixMicro(), max)
@@ -91,7 +91,7 @@ func (s *Store) Windows(ctx context.Context, namespace, plan string, from, to ti
 	return windows, err
 }
 
-// Cancel takes back a slot that is waiting.
+// Cancel cancels a slot that is waiting.
 func (s *Store) Cancel(ctx context.Context, namespace, event string, now time.Time, detail string) (schedule.Slot, error) {
 	return s.withSlot(ctx, namespace, event, func(ctx context.Context, tx pgx.Tx, plan int64, slot *schedule.Slot) error {
 		if slot.State == schedule.Cancelled {

@@ -48,7 +48,7 @@ func (s *Store) active(ctx context.Context, q querier, namespace, name string) (
 	return a, json.Unmarshal([]byte(eras), &a.Eras)
 }
 
-// Plan is the active version of a plan.
+// Plan returns the active version of a plan.
 func (s *Store) Plan(ctx context.Context, namespace, name string) (active *schedule.ActivePlan, err error) {
 	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		active, err = s.active(ctx, conn, namespace, name)
@@ -57,12 +57,12 @@ func (s *Store) Plan(ctx context.Context, namespace, name string) (active *sched
 	return active, err
 }
 
-// Plans are the active versions of the first plans after a name.
+// Plans returns the active versions of the first plans after a name.
 func (s *Store) Plans(ctx context.Context, namespace, after string, max int) ([]schedule.Plan, error) {
 	return s.planList(ctx, s.sql.plans, namespace, after, max)
 }
 
-// Versions are the newest versions of a plan, the newest first.
+// Versions returns the versions of a plan, the newest first.
 func (s *Store) Versions(ctx context.Context, namespace, name string, max int) ([]schedule.Plan, error) {
 	return s.planList(ctx, s.sql.versions, namespace, name, max)
 }

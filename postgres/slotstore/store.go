@@ -27,8 +27,7 @@ type Store struct {
 
 var _ schedule.Store = (*Store)(nil)
 
-// Open connects, creates or migrates the schema where needed, and is
-// ready to be used. Close ends it.
+// Open connects, and creates or migrates the schema where needed.
 func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
@@ -40,7 +39,7 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 // Close ends all connections.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Now is the database's time.
+// Now returns the database's time.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	if s.db.Config.Clock != nil {
 		return s.db.Config.Clock(), nil

@@ -103,14 +103,14 @@ func (s *Store) lookAtClocks() {
 	looks.Wait()
 }
 
-// Stats are figures of a store.
+// Stats are counts since the store was opened.
 type Stats struct {
 	ClockBack    int64 // times a server's clock was set back
 	ClockForward int64 // times one ran ahead of this process's
 	ClockGaps    int64 // times a server was not heard of for over 15 s
 }
 
-// Stats returns the store's figures since it was opened.
+// Stats returns the counts of the store.
 func (s *Store) Stats() Stats {
 	s.clocks.mu.Lock()
 	defer s.clocks.mu.Unlock()

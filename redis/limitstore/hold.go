@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Hold grants tokens in advance, all requests in one call if they can be.
+// Hold grants tokens ahead of need, all requests in one call if they can be.
 func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
 	if err := s.db.Ready(ctx); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	})
 }
 
-// Reset makes buckets as new.
+// Reset makes buckets full again.
 func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	if err := s.db.Ready(ctx); err != nil {
 		return err

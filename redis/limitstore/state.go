@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/bucket"
 )
 
-// ErrVersion is the answer to a call that found something written by another
+// ErrVersion is the error of a call that found something written by another
 // version of Sluice, which this one cannot read. Nothing has happened.
 var ErrVersion = errors.New("a bucket was written by another version of Sluice")
 

@@ -24,11 +24,12 @@ type Store struct {
 }
 
 var (
-	_ sluice.Store = (*Store)(nil)
+	_ sluice.Store   = (*Store)(nil)
+	_ sluice.Watcher = (*Store)(nil)
 )
 
-// Open connects to Redis. It fails if the address is wrong or nobody is there;
-// later on, the store reconnects by itself.
+// Open connects to Redis. It fails if the address is wrong or no server answers.
+// Later the store reconnects by itself.
 func Open(ctx context.Context, config redis.Config) (*Store, error) {
 	db, err := redis.Open(ctx, config)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Capabilities are all there are.
+// Capabilities reports what the store supports: everything.
 func (s *Store) Capabilities() sluice.Capabilities {
 	return sluice.CanHold | sluice.CanList | sluice.CanLease | sluice.CanWindow
 }

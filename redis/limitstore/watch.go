@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Watch hears of room from the script, which publishes the keys of buckets
-// that something was given back to. It listens on a connection of its own, and
+// Watch calls wake with the keys of buckets that got more room, which the script
+// publishes. It listens on a connection of its own, and
 // again after one is lost. What was said before the server has confirmed the
 // subscription is missed, so everybody who waits then looks again.
 func (s *Store) Watch(wake func(sluice.Key)) {

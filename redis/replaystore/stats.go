@@ -76,7 +76,7 @@ func (r *Store) Note(ctx context.Context, a *idempotency.Activity) error {
 	return nil
 }
 
-// Stats are the figures of a tenant or of everyone.
+// Stats returns the figures of a tenant or of everyone.
 func (r *Store) Stats(ctx context.Context, q idempotency.Query) (idempotency.Stats, error) {
 	var s idempotency.Stats
 	key := statsKey
@@ -95,7 +95,7 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (idempotency.Sta
 	return s, nil
 }
 
-// Recent finds the records replayed last. Those that have gone are passed over.
+// Recent returns the records that were replayed last. Those that have gone are passed over.
 func (r *Store) Recent(ctx context.Context, q idempotency.Query) ([]idempotency.Record, error) {
 	key := recentKey
 	if !q.Everyone {

@@ -34,8 +34,8 @@ var script string
 
 var scriptSHA = fmt.Sprintf("%x", sha1.Sum([]byte(script)))
 
-// Open connects to Redis. It fails if the address is wrong or nobody is
-// there; later on, it reconnects by itself.
+// Open connects to Redis. It fails if the address is wrong or no server answers.
+// Later the store reconnects by itself.
 func Open(ctx context.Context, config redis.Config) (*Store, error) {
 	db, err := redis.Open(ctx, config)
 	if err != nil {
@@ -93,7 +93,7 @@ var verdicts = map[string]idempotency.Verdict{
 	"unknown": idempotency.Unknown, "finished": idempotency.Finished, "mismatch": idempotency.Mismatch,
 }
 
-// Claim asks for a key.
+// Claim claims a key.
 func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.Answer, error) {
 	s := &c.Scope
 	takeOver := "0"
@@ -185,7 +185,7 @@ func (r *Store) held(ctx context.Context, id idempotency.ID, token idempotency.T
 	return errReply
 }
 
-// Extend moves the end of a lease.
+// Extend extends a running claim.
 func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
 	return r.held(ctx, id, token, "extend", micros(lease))
 }
@@ -200,7 +200,7 @@ func (r *Store) Release(ctx context.Context, id idempotency.ID, token idempotenc
 	return r.held(ctx, id, token, "release")
 }
 
-// Lookup finds a record.
+// Lookup returns a record.
 func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
 	reply, err := r.call(ctx, id, "look")
 	if err != nil {

@@ -30,7 +30,7 @@ func (r *Store) Note(ctx context.Context, a *idempotency.Activity) error {
 	}))
 }
 
-// Stats are the figures of a tenant or of everyone.
+// Stats returns the figures of a tenant or of everyone.
 func (r *Store) Stats(ctx context.Context, q idempotency.Query) (s idempotency.Stats, err error) {
 	if q.Everyone {
 		q.Tenant = ""
@@ -56,7 +56,7 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (s idempotency.S
 	return s, fault(err)
 }
 
-// Recent finds the records replayed last.
+// Recent returns the records that were replayed last.
 func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idempotency.Record, err error) {
 	now := r.clock()
 	err = r.db.Read(ctx, func(tx *sql.Tx) error {

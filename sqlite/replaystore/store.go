@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-go/sluice/sqlite"
 )
 
-// Store is an [idempotency.Store] in a database file. It is safe for
-// concurrent use, by several processes on one machine too.
+// Store is an [idempotency.Store] in a database file. It is safe for concurrent
+// use, also by several processes on one machine.
 type Store struct {
 	db  *sqlite.DB
 	now func() time.Time
@@ -115,7 +115,7 @@ func put(ctx context.Context, tx *sql.Tx, id idempotency.ID, r *idempotency.Reco
 	return err
 }
 
-// Claim asks for a key. Most repeats only read, and wait for nobody.
+// Claim claims a key. Most repeats only read, and wait for nobody.
 func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.Answer, error) {
 	id := c.Scope.ID()
 	var (
@@ -188,7 +188,7 @@ func (r *Store) held(ctx context.Context, id idempotency.ID, token idempotency.T
 	}))
 }
 
-// Extend moves the end of a lease.
+// Extend extends a running claim.
 func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
 	return r.held(ctx, id, token, func(tx *sql.Tx, found *idempotency.Record, now time.Time) error {
 		if found.State != idempotency.Running {
@@ -226,7 +226,7 @@ func (r *Store) Release(ctx context.Context, id idempotency.ID, token idempotenc
 	})
 }
 
-// Lookup finds a record.
+// Lookup returns a record.
 func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
 	now := r.clock()
 	found, err := find(ctx, r.db.Reader(), id, now)

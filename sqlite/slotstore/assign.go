@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/sqlite"
 )
 
-// Prepare notes which windows there are in stretches of time.
+// Prepare creates the windows of stretches of time.
 func (s *Store) Prepare(ctx context.Context, stretches []schedule.Stretch) error {
 	return wrapped(s.db.Write(ctx, func(tx *sql.Tx) error {
 		if err := checkVersion(ctx, tx, stretches[0].Plan, stretches[0].Version); err != nil {

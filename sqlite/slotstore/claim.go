@@ -80,7 +80,7 @@ func (s *Store) ClaimEvent(ctx context.Context, namespace, event, worker string,
 	})
 }
 
-// NextDue is when the next slot of the plan is due.
+// NextDue returns when the next slot of the plan is due.
 func (s *Store) NextDue(ctx context.Context, namespace, plan string) (next time.Time, err error) {
 	err = s.readPlan(ctx, namespace, plan, func(tx *sql.Tx, id int64) error {
 		var due sql.NullInt64
@@ -93,7 +93,7 @@ func (s *Store) NextDue(ctx context.Context, namespace, plan string) (next time.
 	return next, err
 }
 
-// Renew lets claims last until a time.
+// Renew extends claims until a time.
 func (s *Store) Renew(ctx context.Context, namespace string, claims []schedule.Claim, until time.Time) (lost []schedule.Claim, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		lost = nil
@@ -135,7 +135,7 @@ func (s *Store) Finish(ctx context.Context, namespace string, f schedule.Finish)
 	}))
 }
 
-// Audit reads the audit log.
+// Audit returns entries of the audit log.
 func (s *Store) Audit(ctx context.Context, namespace string, q schedule.AuditQuery) (all []schedule.Entry, err error) {
 	if q.Before == 0 {
 		q.Before = math.MaxInt64

@@ -48,7 +48,7 @@ func scanSlots(rows *sql.Rows, err error) ([]schedule.Slot, error) {
 	return all, rows.Err()
 }
 
-// Slot is the slot of an event.
+// Slot returns the slot of an event.
 func (s *Store) Slot(ctx context.Context, namespace, event string) (schedule.Slot, error) {
 	slot, err := scanSlot(s.db.Reader().QueryRowContext(ctx, selectSlot+"WHERE s.namespace = ? AND s.event = ?", namespace, event))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -77,7 +77,7 @@ func (s *Store) readPlan(ctx context.Context, namespace, name string, f func(tx 
 	}))
 }
 
-// SlotsBetween are slots of a plan by their time.
+// SlotsBetween returns slots of a plan in the order of their times.
 func (s *Store) SlotsBetween(ctx context.Context, namespace, plan string, from, to time.Time, after schedule.Position, max int) (slots []schedule.Slot, err error) {
 	err = s.readPlan(ctx, namespace, plan, func(tx *sql.Tx, id int64) error {
 		slots, err = scanSlots(tx.QueryContext(ctx, selectSlot+`WHERE s.plan = ?1 AND s.at >= max(?2, ?4) AND s.at < ?3
@@ -88,7 +88,7 @@ func (s *Store) SlotsBetween(ctx context.Context, namespace, plan string, from, 
 	return slots, err
 }
 
-// Unstarted are slots that nobody has claimed.
+// Unstarted returns slots that nobody has claimed.
 func (s *Store) Unstarted(ctx context.Context, namespace, plan string, created, scheduled time.Time, after schedule.Position, max int) (slots []schedule.Slot, err error) {
 	err = s.readPlan(ctx, namespace, plan, func(tx *sql.Tx, id int64) error {
 		// What was never claimed is due when it is scheduled.
@@ -100,7 +100,7 @@ func (s *Store) Unstarted(ctx context.Context, namespace, plan string, created, 
 	return slots, err
 }
 
-// Windows are the windows of a plan that have events.
+// Windows returns the windows of a plan that have events.
 func (s *Store) Windows(ctx context.Context, namespace, plan string, from, to time.Time, max int) (windows []schedule.Window, err error) {
 	err = s.readPlan(ctx, namespace, plan, func(tx *sql.Tx, id int64) error {
 		rows, err := tx.QueryContext(ctx, `SELECT start, size, cap, used FROM slot_window
@@ -121,7 +121,7 @@ func (s *Store) Windows(ctx context.Context, namespace, plan string, from, to ti
 	return windows, err
 }
 
-// Cancel takes back a slot that is waiting.
+// Cancel cancels a slot that is waiting.
 func (s *Store) Cancel(ctx context.Context, namespace, event string, now time.Time, detail string) (schedule.Slot, error) {
 	return s.takeBack(ctx, namespace, event, func(tx *sql.Tx, slot *schedule.Slot) error {
 		if slot.State == schedule.Cancelled {

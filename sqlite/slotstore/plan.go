@@ -48,7 +48,7 @@ func scanPlan(row scanner, more ...any) (schedule.Plan, error) {
 	return p, err
 }
 
-// Plan is the active version of a plan.
+// Plan returns the active version of a plan.
 func (s *Store) Plan(ctx context.Context, namespace, name string) (active *schedule.ActivePlan, err error) {
 	err = s.db.Read(ctx, func(tx *sql.Tx) error {
 		active, err = activePlan(ctx, tx, namespace, name)
@@ -75,13 +75,13 @@ func activePlan(ctx context.Context, tx *sql.Tx, namespace, name string) (*sched
 	return a, json.Unmarshal([]byte(eras), &a.Eras)
 }
 
-// Plans are the active versions of the first plans after a name.
+// Plans returns the active versions of the first plans after a name.
 func (s *Store) Plans(ctx context.Context, namespace, after string, max int) ([]schedule.Plan, error) {
 	return s.plans(ctx, "SELECT "+planColumns+` FROM slot_plan p JOIN slot_version v ON v.plan = p.id AND v.version = p.version
 		WHERE p.namespace = ? AND p.name > ? ORDER BY p.name LIMIT ?`, namespace, after, max)
 }
 
-// Versions are the newest versions of a plan, the newest first.
+// Versions returns the versions of a plan, the newest first.
 func (s *Store) Versions(ctx context.Context, namespace, name string, max int) ([]schedule.Plan, error) {
 	return s.plans(ctx, "SELECT "+planColumns+` FROM slot_plan p JOIN slot_version v ON v.plan = p.id
 		WHERE p.namespace = ? AND p.name = ? ORDER BY v.version DESC LIMIT ?`, namespace, name, max)

@@ -39,7 +39,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Now is this machine's time, which all who share the file have.
+// Now returns this machine's time, which all who share the file have.
 func (s *Store) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
 // Flush tells everyone who watches to forget cached plans.
