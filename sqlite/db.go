@@ -133,6 +133,20 @@ func Exec(ctx context.Context, tx *sql.Tx, statement string, args ...any) (int, 
 	return int(n), err
 }
 
+// Each calls f with every row that a query has found.
+func Each(rows *sql.Rows, err error, f func(*sql.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // isBusy reports whether another process has the file.
 func isBusy(err error) bool {
 	var e *sqlite.Error

@@ -51,20 +51,7 @@ func scanRecord(row interface{ Scan(...any) error }) (r catalog.Record, err erro
 // query runs f with every row of a statement.
 func (c *Store) query(ctx context.Context, statement string, args []any, f func(*sql.Rows) error) error {
 	rows, err := c.db.Reader().QueryContext(ctx, statement, args...)
-	return each(rows, err, f)
-}
-
-func each(rows *sql.Rows, err error, f func(*sql.Rows) error) error {
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return sqlite.Each(rows, err, f)
 }
 
 func (c *Store) records(ctx context.Context, statement string, args ...any) ([]catalog.Record, error) {
@@ -190,7 +177,7 @@ func (c *Store) Resolve(ctx context.Context, q catalog.ResolveQuery) ([]catalog.
 	}
 	var records []catalog.Record
 	rows, err := prepared.QueryContext(ctx, q.Namespace, q.Entity, q.Tier, q.Resource, catalog.MaxDepth)
-	err = each(rows, err, func(rows *sql.Rows) error {
+	err = sqlite.Each(rows, err, func(rows *sql.Rows) error {
 		r, err := scanRecord(rows)
 		records = append(records, r)
 		return err

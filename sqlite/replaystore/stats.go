@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/sqlite"
 )
 
 // Note adds to the figures.
@@ -37,21 +38,15 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (s idempotency.S
 	}
 	err = r.db.Read(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, "SELECT name, value FROM replay_figure WHERE everyone = ? AND tenant = ?", q.Everyone, []byte(q.Tenant))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return sqlite.Each(rows, err, func(rows *sql.Rows) error {
 			var (
 				name  string
 				value int64
 			)
-			if err := rows.Scan(&name, &value); err != nil {
-				return err
-			}
+			err := rows.Scan(&name, &value)
 			s.Add(name, value)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	return s, fault(err)
 }
@@ -63,18 +58,13 @@ func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idemp
 		rows, err := tx.QueryContext(ctx, "SELECT "+columns+`, NULL FROM replay
 			WHERE replays > 0 AND expires > ? AND (? OR tenant = ?) ORDER BY replayed DESC, key LIMIT ?`,
 			now.UnixMicro(), q.Everyone, []byte(q.Tenant), q.Max)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return sqlite.Each(rows, err, func(rows *sql.Rows) error {
 			record, err := scanRecord(rows.Scan, now)
-			if err != nil {
-				return err
+			if err == nil {
+				recent = append(recent, *record)
 			}
-			recent = append(recent, *record)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	return recent, fault(err)
 }

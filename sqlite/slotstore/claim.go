@@ -147,20 +147,15 @@ func (s *Store) Audit(ctx context.Context, namespace string, q schedule.AuditQue
 	rows, err := s.db.Reader().QueryContext(ctx, `SELECT a.id, a.time, p.name, a.event, a.action, a.attempt, a.fence, a.worker,
 		a.scheduled, a.granted, a.started, a.finished, a.detail
 		FROM slot_audit a JOIN slot_plan p ON p.id = a.plan WHERE `+where+" ORDER BY a.id DESC LIMIT ?", args...)
-	if err != nil {
-		return nil, wrapped(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = sqlite.Each(rows, err, func(rows *sql.Rows) error {
 		var e schedule.Entry
 		var at int64
 		var scheduled, granted, started, finished sql.NullInt64
-		if err := rows.Scan(&e.ID, &at, &e.Plan, &e.Event, &e.Action, &e.Attempt, &e.Fence, &e.Worker, &scheduled, &granted, &started, &finished, &e.Detail); err != nil {
-			return nil, wrapped(err)
-		}
+		err := rows.Scan(&e.ID, &at, &e.Plan, &e.Event, &e.Action, &e.Attempt, &e.Fence, &e.Worker, &scheduled, &granted, &started, &finished, &e.Detail)
 		e.Time = micros(at)
 		e.Scheduled, e.Granted, e.Started, e.Finished = fromMicros(scheduled), fromMicros(granted), fromMicros(started), fromMicros(finished)
 		all = append(all, e)
-	}
-	return all, wrapped(rows.Err())
+		return err
+	})
+	return all, wrapped(err)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/schedule"
+	"github.com/sluice-go/sluice/sqlite"
 )
 
 const selectSlot = `SELECT s.event, p.name, s.version, s.win, s.at, s.requested, s.created, s.state, s.attempts,
@@ -33,19 +34,13 @@ func scanSlot(row scanner) (schedule.Slot, error) {
 }
 
 func scanSlots(rows *sql.Rows, err error) ([]schedule.Slot, error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var all []schedule.Slot
-	for rows.Next() {
+	err = sqlite.Each(rows, err, func(rows *sql.Rows) error {
 		s, err := scanSlot(rows)
-		if err != nil {
-			return nil, err
-		}
 		all = append(all, s)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // Slot returns the slot of an event.
@@ -105,18 +100,12 @@ func (s *Store) Windows(ctx context.Context, namespace, plan string, from, to ti
 	err = s.readPlan(ctx, namespace, plan, func(tx *sql.Tx, id int64) error {
 		rows, err := tx.QueryContext(ctx, `SELECT start, size, cap, used FROM slot_window
 			WHERE plan = ? AND start >= ? AND start < ? AND used > 0 ORDER BY start LIMIT ?`, id, from.UnixMicro(), to.UnixMicro(), max)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return sqlite.Each(rows, err, func(rows *sql.Rows) error {
 			var w schedule.Window
-			if err := rows.Scan(&w.Start, &w.Size, &w.Max, &w.Used); err != nil {
-				return err
-			}
+			err := rows.Scan(&w.Start, &w.Size, &w.Max, &w.Used)
 			windows = append(windows, w)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	return windows, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/schedule"
+	"github.com/sluice-go/sluice/sqlite"
 )
 
 // isAnswer reports whether err is one that the contract knows.
@@ -89,19 +90,13 @@ func (s *Store) Versions(ctx context.Context, namespace, name string, max int) (
 
 func (s *Store) plans(ctx context.Context, query string, args ...any) ([]schedule.Plan, error) {
 	rows, err := s.db.Reader().QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, wrapped(err)
-	}
-	defer rows.Close()
 	var all []schedule.Plan
-	for rows.Next() {
+	err = sqlite.Each(rows, err, func(rows *sql.Rows) error {
 		p, err := scanPlan(rows)
-		if err != nil {
-			return nil, wrapped(err)
-		}
 		all = append(all, p)
-	}
-	return all, wrapped(rows.Err())
+		return err
+	})
+	return all, wrapped(err)
 }
 
 // SavePlan makes p the active version.
