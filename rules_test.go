@@ -66,26 +66,162 @@ func TestTheRootImportsOnlyTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// Dependencies point one way: stores know the root and the arithmetic, but
-// not each other, and only the binary knows the server.
-func TestDependenciesPointOneWay(t *testing.T) {
-	stores := []string{"memory", "redis", "postgres", "sqlite", "dynamo"}
+// drawn reads the graph of imports from docs/architecture.md: in blocks marked
+// imports, a package and, after an arrow, what it imports. A line without a
+// package goes on with the one before. The root needs no line.
+func drawn(t *testing.T, page string) map[string][]string {
+	t.Helper()
+	graph := map[string][]string{"sluice": nil}
+	inside, from := false, ""
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "```") {
+			inside = strings.TrimSpace(line) == "```imports"
+			continue
+		}
+		if !inside {
+			continue
+		}
+		imports := line
+		if !strings.HasPrefix(line, " ") {
+			name, rest, _ := strings.Cut(line, "→")
+			from, imports = strings.TrimSpace(name), rest
+			if _, twice := graph[from]; twice {
+				t.Errorf("%s has two lines", from)
+			}
+			graph[from] = nil
+		}
+		for to := range strings.FieldsSeq(imports) {
+			if _, ok := graph[to]; !ok || to == from {
+				t.Errorf("%s imports %s, which must stand on an earlier line", from, to)
+			}
+			graph[from] = append(graph[from], to)
+		}
+	}
+	return graph
+}
+
+func architecture(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+// imported returns what each package with code imports of this module. The root
+// is called sluice.
+func imported(t *testing.T) map[string][]string {
+	t.Helper()
+	short := func(path string) (string, bool) {
+		if path == module {
+			return "sluice", true
+		}
+		return strings.CutPrefix(path, module+"/")
+	}
+	graph := map[string][]string{}
 	for _, p := range list(t, "./...") {
-		from, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, module+"/"), "/")
-		for _, imported := range p.Imports {
-			rest, ours := strings.CutPrefix(imported, module+"/")
-			to, _, _ := strings.Cut(rest, "/")
-			if !ours || to == from {
-				continue
+		if len(p.GoFiles) == 0 {
+			continue
+		}
+		from, _ := short(p.ImportPath)
+		graph[from] = nil
+		for _, path := range p.Imports {
+			if to, ours := short(path); ours {
+				graph[from] = append(graph[from], to)
 			}
+		}
+	}
+	return graph
+}
+
+func TestImportsAreAsDrawn(t *testing.T) {
+	want, got := drawn(t, architecture(t)), imported(t)
+	for from, imports := range got {
+		if _, ok := want[from]; !ok {
+			t.Errorf("docs/architecture.md has no line for %s", from)
+		}
+		for _, to := range imports {
+			if !slices.Contains(want[from], to) {
+				t.Errorf("%s imports %s, against docs/architecture.md", from, to)
+			}
+		}
+	}
+	for from, imports := range want {
+		if _, ok := got[from]; !ok {
+			t.Errorf("docs/architecture.md has a line for %s, which does not exist", from)
+		}
+		for _, to := range imports {
+			if !slices.Contains(got[from], to) {
+				t.Errorf("docs/architecture.md says that %s imports %s", from, to)
+			}
+		}
+	}
+}
+
+// However the graph is drawn: technologies do not know each other and have the
+// same jobs, the arithmetic stands on the root, and parts are wired in cmd.
+func TestDependenciesPointOneWay(t *testing.T) {
+	technologies := []string{"memory", "redis", "postgres", "sqlite", "dynamodb"}
+	jobs := []string{"", "limitstore", "catalogstore", "slotstore", "replaystore"}
+	for from, imports := range imported(t) {
+		here, job, _ := strings.Cut(from, "/")
+		technology := slices.Contains(technologies, here)
+		if technology && !strings.HasSuffix(job, "test") && !slices.Contains(jobs, job) {
+			t.Errorf("%s is no job that a technology does", from)
+		}
+		for _, to := range imports {
+			there, _, _ := strings.Cut(to, "/")
 			switch {
-			case from == "bucket":
-				t.Errorf("%s imports %s, but the arithmetic stands on the root alone", p.ImportPath, imported)
-			case slices.Contains(stores, from) && slices.Contains(stores, to):
-				t.Errorf("%s imports %s, but stores do not know each other", p.ImportPath, imported)
-			case to == "server" && from != "cmd", to == "cmd":
-				t.Errorf("%s imports %s, but the parts are wired in cmd alone", p.ImportPath, imported)
+			case here == there:
+			case from == "bucket" && to != "sluice":
+				t.Errorf("%s imports %s, but the arithmetic stands on the root alone", from, to)
+			case technology && slices.Contains(technologies, there):
+				t.Errorf("%s imports %s, but technologies do not know each other", from, to)
+			case there == "server" && here != "cmd", there == "cmd":
+				t.Errorf("%s imports %s, but the parts are wired in cmd alone", from, to)
 			}
+		}
+	}
+}
+
+func TestOnlyMetricsKnowsPrometheus(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		here, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, module+"/"), "/")
+		for _, path := range p.Imports {
+			if strings.HasPrefix(path, "github.com/prometheus/") && here != "metrics" && here != "cmd" {
+				t.Errorf("%s imports %s, but metrics stand in package metrics", p.ImportPath, path)
+			}
+		}
+	}
+}
+
+// The walks name packages in bold, each once, and pass through what is drawn:
+// a package is imported by one that was passed before, or wired by cmd/sluice.
+func TestWalksNameEachPackageOnce(t *testing.T) {
+	page := architecture(t)
+	graph := drawn(t, page)
+	_, walks, ok := strings.Cut(page, "## Two walks\n")
+	if !ok {
+		t.Fatal("there are no walks")
+	}
+	walks, _, _ = strings.Cut(walks, "\n## ")
+	name := regexp.MustCompile("\\*\\*`([^`]+)`\\*\\*")
+	for i, walk := range strings.Split(walks, "\n### ")[1:] {
+		var passed []string
+		for _, m := range name.FindAllStringSubmatch(walk, -1) {
+			to := m[1]
+			if slices.Contains(passed, to) {
+				t.Errorf("walk %d names %s twice", i+1, to)
+			}
+			reached := func(from string) bool { return from == "cmd/sluice" || slices.Contains(graph[from], to) }
+			if _, ok := graph[to]; !ok || to != "client" && to != "cmd/sluice" && !slices.ContainsFunc(passed, reached) {
+				t.Errorf("walk %d cannot reach %s", i+1, to)
+			}
+			passed = append(passed, to)
+		}
+		if len(passed) < 10 {
+			t.Errorf("walk %d names %d packages", i+1, len(passed))
 		}
 	}
 }

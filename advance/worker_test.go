@@ -16,7 +16,9 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/postgres"
+	pglimits "github.com/sluice-go/sluice/postgres/limitstore"
 	"github.com/sluice-go/sluice/redis"
+	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/storetest"
 )
 
@@ -77,9 +79,9 @@ func TestWorkerProcess(t *testing.T) {
 func open(ctx context.Context, address string) (sluice.Store, error) {
 	const timeout = 2 * time.Second
 	if strings.HasPrefix(address, "redis:") {
-		return redis.Open(ctx, redis.Config{Address: address, Log: quiet, Timeout: timeout})
+		return redislimits.Open(ctx, redis.Config{Address: address, Log: quiet, Timeout: timeout})
 	}
-	return postgres.Open(ctx, postgres.Config{Address: address, Log: quiet, Timeout: timeout})
+	return pglimits.Open(ctx, postgres.Config{Address: address, Log: quiet, Timeout: timeout})
 }
 
 func (j job) work() error {

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
 )
 
 func Example() {
@@ -25,7 +26,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	c, err := catalog.Open(ctx, catalog.Config{Store: db.Catalog()})
+	c, err := catalog.Open(ctx, catalog.Config{Store: catalogstore.New(db)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
 )
 
 var by = catalog.By{Actor: "anna", From: "192.0.2.1", Reason: "test"}
@@ -82,7 +83,7 @@ func open(t testing.TB, config catalog.Config) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, ctx: t.Context(), store: &shaky{Store: db.Catalog()}}
+	b := &bench{t: t, ctx: t.Context(), store: &shaky{Store: catalogstore.New(db)}}
 	config.Store = b.store
 	config.Clock = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	b.c, err = catalog.Open(b.ctx, config)

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/redis/redistest"
 )
 
@@ -45,7 +46,7 @@ func TestOutageTimeline(t *testing.T) {
 		calm, away = time.Second, time.Second
 	}
 	server := redistest.Start(t)
-	inner, err := redis.Open(context.Background(), redis.Config{Address: server.URL(), Log: quiet, Timeout: config.Timeout})
+	inner, err := limitstore.Open(context.Background(), redis.Config{Address: server.URL(), Log: quiet, Timeout: config.Timeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/redis/redistest"
 )
 
@@ -35,7 +36,7 @@ const (
 
 func startOutage(t *testing.T, server *redistest.Server) *outage {
 	t.Helper()
-	inner, err := redis.Open(context.Background(), redis.Config{Address: server.URL(), Log: quiet, Timeout: outageTimeout})
+	inner, err := limitstore.Open(context.Background(), redis.Config{Address: server.URL(), Log: quiet, Timeout: outageTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type Config struct {
 	Gate *httplimit.Gate
 
 	// Inner, if set, wraps the proxy inside the gate, for what is done to
-	// requests that pass, such as replaying idempotent writes.
+	// requests that pass, such as [httplimit.Idempotent].
 	Inner func(http.Handler) http.Handler
 
 	// MaxBody is the largest request body in bytes. 0 means 10 MiB, and -1

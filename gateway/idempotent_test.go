@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-go/sluice/gateway"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 )
 
@@ -42,7 +43,7 @@ endpoints: {orders: {match: POST /orders, cost: 2}, look: {match: GET /orders, c
 headers: {send: [ietf]}
 idempotency: {orders: {match: POST /orders, required: true, replay_cost: %s}}
 `, cost))
-			_, url := running(t, gateway.Config{Upstream: upstream.URL, Gate: g, Inner: gateway.Idempotent(keeper)})
+			_, url := running(t, gateway.Config{Upstream: upstream.URL, Gate: g, Inner: httplimit.Idempotent(keeper)})
 			order := func(key, body string) (*http.Response, string) {
 				r, err := http.NewRequest("POST", url+"/orders", strings.NewReader(body))
 				if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/gateway"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 )
 
@@ -38,7 +39,7 @@ func keeper(t testing.TB) *idempotency.Keeper {
 // TestABodyThatDoesNotCome is not waited for, whoever was to read it.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	up := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	_, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, keyed), Inner: gateway.Idempotent(keeper(t)), StallTimeout: 200 * time.Millisecond})
+	_, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, keyed), Inner: httplimit.Idempotent(keeper(t)), StallTimeout: 200 * time.Millisecond})
 	do(t, "POST", url+"/few", nil)
 	for name, head := range map[string]string{
 		"keyed": "POST /orders HTTP/1.1\r\nIdempotency-Key: k\r\n", "refused": "POST /few HTTP/1.1\r\n", "passed on": "POST /x HTTP/1.1\r\n",
@@ -63,7 +64,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 func TestAReplayThatIsNotFetched(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 32<<20)) })
 	big := strings.Replace(keyed, "POST /orders}", "POST /orders, max_body: 64MiB}", 1)
-	g, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, big), Inner: gateway.Idempotent(keeper(t)), StallTimeout: 3 * time.Second})
+	g, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, big), Inner: httplimit.Idempotent(keeper(t)), StallTimeout: 3 * time.Second})
 	if response, body := do(t, "POST", url+"/orders", nil, "Idempotency-Key", "k"); response.StatusCode != 200 || len(body) != 32<<20 {
 		t.Fatal(response.StatusCode, len(body))
 	}
@@ -92,7 +93,7 @@ func TestShutdownBreaksOffRunsThatOutliveTheirClient(t *testing.T) {
 		close(arrived)
 		<-r.Context().Done()
 	})
-	g, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, keyed), Inner: gateway.Idempotent(keeper(t)), ResponseTimeout: time.Hour})
+	g, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, keyed), Inner: httplimit.Idempotent(keeper(t)), ResponseTimeout: time.Hour})
 	go func() {
 		r, _ := http.NewRequestWithContext(t.Context(), "POST", url+"/orders", nil)
 		r.Header.Set("Idempotency-Key", "k")

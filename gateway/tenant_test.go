@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-go/sluice/gateway"
+	"github.com/sluice-go/sluice/httplimit"
 )
 
 // TestNobodyGetsAnothersReplay: not those of another namespace on the same
@@ -27,9 +28,9 @@ exempt: {match: POST /exempt}
 idempotency: {orders: {match: [POST /orders, POST /exempt]}}
 `
 	const keys = `identity: {keys: [{name: a, sha256: ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb}, {name: b, sha256: 3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d}]}`
-	_, one := running(t, gateway.Config{Upstream: up, Gate: gate(t, fmt.Sprintf(policy, "one")), Inner: gateway.Idempotent(k)})
-	_, two := running(t, gateway.Config{Upstream: up, Gate: gate(t, fmt.Sprintf(policy, "two")), Inner: gateway.Idempotent(k)})
-	_, known := running(t, gateway.Config{Upstream: up, Gate: gate(t, fmt.Sprintf(policy, "known")+keys), Inner: gateway.Idempotent(k)})
+	_, one := running(t, gateway.Config{Upstream: up, Gate: gate(t, fmt.Sprintf(policy, "one")), Inner: httplimit.Idempotent(k)})
+	_, two := running(t, gateway.Config{Upstream: up, Gate: gate(t, fmt.Sprintf(policy, "two")), Inner: httplimit.Idempotent(k)})
+	_, known := running(t, gateway.Config{Upstream: up, Gate: gate(t, fmt.Sprintf(policy, "known")+keys), Inner: httplimit.Idempotent(k)})
 	for _, step := range []struct {
 		url    string
 		header []string

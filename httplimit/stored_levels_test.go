@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
 )
 
 // catalogOf is a catalog in a file.
@@ -24,7 +25,7 @@ func catalogOf(t *testing.T) *catalog.Catalog {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	c, err := catalog.Open(t.Context(), catalog.Config{Store: db.Catalog(), Log: quiet})
+	c, err := catalog.Open(t.Context(), catalog.Config{Store: catalogstore.New(db), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/redis/redistest"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestWhatOneNodeLearnsTheOtherHeeds(t *testing.T) {
 	server := redistest.Start(t)
 	node := func(up http.RoundTripper) http.RoundTripper {
-		store, err := redis.Open(t.Context(), redis.Config{Address: server.URL()})
+		store, err := limitstore.Open(t.Context(), redis.Config{Address: server.URL()})
 		if err != nil {
 			t.Fatal(err)
 		}

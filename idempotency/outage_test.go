@@ -11,11 +11,12 @@ import (
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/redis"
 	"github.com/sluice-go/sluice/redis/redistest"
+	"github.com/sluice-go/sluice/redis/replaystore"
 )
 
 func redisKeeper(tb testing.TB, server *redistest.Server, timeout time.Duration) *idempotency.Keeper {
 	tb.Helper()
-	s, err := redis.OpenReplays(context.Background(), redis.Config{Address: server.URL(), Timeout: timeout, Log: quiet})
+	s, err := replaystore.Open(context.Background(), redis.Config{Address: server.URL(), Timeout: timeout, Log: quiet})
 	if err != nil {
 		tb.Fatal(err)
 	}

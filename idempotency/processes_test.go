@@ -24,9 +24,12 @@ import (
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
+	pgreplays "github.com/sluice-go/sluice/postgres/replaystore"
 	"github.com/sluice-go/sluice/redis"
 	"github.com/sluice-go/sluice/redis/redistest"
+	redisreplays "github.com/sluice-go/sluice/redis/replaystore"
 	"github.com/sluice-go/sluice/sqlite"
+	sqlitereplays "github.com/sluice-go/sluice/sqlite/replaystore"
 )
 
 // Tests over several processes start this test binary again with
@@ -48,11 +51,11 @@ func openStore(ctx context.Context, kind, address string) (idempotency.Store, er
 		if err != nil {
 			return nil, err
 		}
-		return db.Replays(nil), nil
+		return sqlitereplays.New(db, nil), nil
 	case "redis":
-		return redis.OpenReplays(ctx, redis.Config{Address: address, Timeout: 10 * time.Second, Log: quiet})
+		return redisreplays.Open(ctx, redis.Config{Address: address, Timeout: 10 * time.Second, Log: quiet})
 	case "postgres":
-		return postgres.OpenReplays(ctx, postgres.Config{Address: address, Timeout: 10 * time.Second, Log: quiet})
+		return pgreplays.Open(ctx, postgres.Config{Address: address, Timeout: 10 * time.Second, Log: quiet})
 	}
 	return nil, fmt.Errorf("store %q", kind)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/replaystore"
 )
 
 // receiver is a webhook's other end. It counts.
@@ -179,7 +180,7 @@ func TestManySendersMakeOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { db.Close() })
-		k := keeperOn(t, db.Replays(nil))
+		k := keeperOn(t, replaystore.New(db, nil))
 		keepers = append(keepers, k)
 		for range 5 {
 			wg.Go(func() {

@@ -66,3 +66,24 @@ func (p *pairs) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(p.desc, prometheus.GaugeValue, value, labels...)
 	})
 }
+
+// counters shows counts that are found when Prometheus asks.
+type counters func(add func(name, help string, labels, values []string, n uint64))
+
+// Counters shows the counts that read adds each time Prometheus asks, whichever
+// they are then. Those of Envoy's rate limit service change with its files.
+func Counters(read func(add func(name, help string, labels, values []string, n uint64))) prometheus.Collector {
+	return counters(read)
+}
+
+func (counters) Describe(chan<- *prometheus.Desc) {}
+
+func (read counters) Collect(ch chan<- prometheus.Metric) {
+	read(func(name, help string, labels, values []string, n uint64) {
+		valid := make([]string, len(values))
+		for i, v := range values {
+			valid[i] = strings.ToValidUTF8(v, "\uFFFD")
+		}
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, float64(n), valid...)
+	})
+}

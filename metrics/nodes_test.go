@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/redis/redistest"
 )
 
@@ -86,7 +87,7 @@ const nearMessage = `level=WARN msg="bucket near its limit" alert=warning utiliz
 func TestNodesTogetherRaiseAnAlarm(t *testing.T) {
 	server := redistest.Start(t)
 	nodes, log := threeNodes(t, func() sluice.Store {
-		store, err := redis.Open(t.Context(), redis.Config{Address: server.URL(), Log: quiet})
+		store, err := limitstore.Open(t.Context(), redis.Config{Address: server.URL(), Log: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,10 @@ import (
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/postgres"
+	pglimits "github.com/sluice-go/sluice/postgres/limitstore"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
 	"github.com/sluice-go/sluice/redis"
+	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/redis/redistest"
 	"github.com/sluice-go/sluice/storetest"
 )
@@ -48,7 +50,7 @@ func TestTimedStoreIsAStore(t *testing.T) {
 // TestStoreCallsAreTimed in front of a real store, with its notifications
 // passed on.
 func TestStoreCallsAreTimed(t *testing.T) {
-	store, err := redis.Open(t.Context(), redis.Config{Address: redistest.Start(t).URL(), Log: quiet})
+	store, err := redislimits.Open(t.Context(), redis.Config{Address: redistest.Start(t).URL(), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestStoreCallsAreTimed(t *testing.T) {
 }
 
 func TestPostgres(t *testing.T) {
-	store, err := postgres.Open(t.Context(), postgres.Config{Address: postgrestest.Database(t), Log: quiet})
+	store, err := pglimits.Open(t.Context(), postgres.Config{Address: postgrestest.Database(t), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

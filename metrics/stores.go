@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/memory"
-	"github.com/sluice-go/sluice/postgres"
-	"github.com/sluice-go/sluice/redis"
+	pglimits "github.com/sluice-go/sluice/postgres/limitstore"
+	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 )
 
 // Memory shows the figures of a memory store.
@@ -45,7 +45,7 @@ const (
 )
 
 // Postgres shows the figures of a store on PostgreSQL.
-func Postgres(s *postgres.Store) prometheus.Collector {
+func Postgres(s *pglimits.Store) prometheus.Collector {
 	return collect([]figure{
 		{name: "sluice_postgres_takes_total", help: "Takes that the database decided."},
 		{name: "sluice_postgres_batches_total", help: "Statements in which these takes were sent; several go together under load."},
@@ -62,7 +62,7 @@ func Postgres(s *postgres.Store) prometheus.Collector {
 }
 
 // Redis shows the figures of a store on Redis.
-func Redis(s *redis.Store) prometheus.Collector {
+func Redis(s *redislimits.Store) prometheus.Collector {
 	return collect([]figure{
 		{name: "sluice_clock_steps_total", help: clockSteps, label: "direction"},
 		{name: "sluice_clock_gaps_total", help: clockGaps},

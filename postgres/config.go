@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Config of a store. Only Address must be given.
+// Config configures the connections of a job. Only Address is required.
 type Config struct {
 	// Address is the database, as a URL (postgres://user:password@host/name)
 	// or as words (host=… dbname=…). What it leaves out comes from the usual

@@ -58,7 +58,7 @@ func TestRoleWithItsOwnSchema(t *testing.T) {
 	if err := server.Exec("postgres", "CREATE ROLE limiter LOGIN"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, address, "CREATE SCHEMA limits AUTHORIZATION limiter")
+	postgrestest.Exec(t, address, "CREATE SCHEMA limits AUTHORIZATION limiter")
 	s := open(t, postgres.Config{Address: strings.Replace(address, "postgres@", "limiter@", 1), Schema: "limits"})
-	take(t, s, demand("a", "10/s", 1), true)
+	take(t, s, true)
 }

@@ -1,16 +1,8 @@
-// Package postgres is a [sluice.Store] on PostgreSQL alone: one bucket shared
-// by every process that reaches the database, and nothing else to run.
+// Package postgres connects to PostgreSQL for the jobs that it does, each a
+// package of its own: limitstore keeps buckets, catalogstore the catalog,
+// slotstore slots and replaystore the replays of idempotent writes.
 //
-// Each call is one function call in the database, and so one transaction: it
-// locks the buckets it names in the order of their keys, reads the clock once,
-// decides, and writes what has changed. Whoever crashes meanwhile has changed
-// nothing and blocks nobody, because the locks are the transaction's own.
-//
-// Takes that arrive while a call is under way go together into the next one,
-// in the order they came. So a bucket that everybody wants costs one commit
-// for many takes.
-//
-// The store creates its tables and functions by itself, in a schema of its
-// own, and sweeps out what has expired. It works through PgBouncer, also in
-// transaction mode, and finds out by itself that it does.
+// A job opens its own [DB] with a [Config], which creates or migrates the tables
+// and functions of all jobs in a schema of its own. It works through PgBouncer,
+// also in transaction mode, and finds out by itself that it does.
 package postgres

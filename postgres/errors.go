@@ -50,21 +50,26 @@ type callError struct {
 	reason  error
 }
 
-func (e *callError) Error() string { return fmt.Sprintf("postgres store: %v: %v", e.outcome, e.reason) }
+func (e *callError) Error() string { return fmt.Sprintf("postgres: %v: %v", e.outcome, e.reason) }
 
 func (e *callError) Unwrap() []error { return []error{e.outcome, e.reason} }
 
-func errUnknown(reason error) error { return &callError{sluice.ErrUnknown, reason} }
+// UnknownError returns the error of a call that may have happened.
+func UnknownError(reason error) error { return &callError{sluice.ErrUnknown, reason} }
 
-func errUnavailable(reason error) error { return &callError{sluice.ErrUnavailable, explain(reason)} }
+// UnavailableError returns the error of a call that has not happened.
+func UnavailableError(reason error) error {
+	return &callError{sluice.ErrUnavailable, explain(reason)}
+}
 
-// harmless is the error of a call that changes nothing, so that its outcome
+// ReadError returns the error of a call that changes nothing, so that its outcome
 // cannot be in doubt.
-func harmless(err error) error {
+func ReadError(err error) error {
 	if e, ok := errors.AsType[*callError](err); ok {
-		return errUnavailable(e.reason)
+		return UnavailableError(e.reason)
 	}
 	return err
 }
 
-var errClosed = fmt.Errorf("postgres store: %w", sluice.ErrClosed)
+// ErrClosed is the error of calls after Close.
+var ErrClosed = fmt.Errorf("postgres: %w", sluice.ErrClosed)

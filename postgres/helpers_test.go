@@ -3,24 +3,19 @@ package postgres_test
 import (
 	"context"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/postgres"
+	"github.com/sluice-go/sluice/postgres/limitstore"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) {
-	helpIfAsked()
-	postgrestest.Main(m)
-}
+func TestMain(m *testing.M) { postgrestest.Main(m) }
 
 // open is a store that ends with the test.
-func open(tb testing.TB, config postgres.Config) *postgres.Store {
+func open(tb testing.TB, config postgres.Config) *limitstore.Store {
 	tb.Helper()
-	s, err := postgres.Open(context.Background(), config)
+	s, err := limitstore.Open(context.Background(), config)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -32,84 +27,16 @@ func open(tb testing.TB, config postgres.Config) *postgres.Store {
 	return s
 }
 
-// slow hardly refills, so that nothing that was taken is forgotten.
-const slow = "1/week burst 1000000"
-
-func demand(entity, limit string, tokens int64) sluice.Demand {
-	return sluice.Demand{
-		Key:   sluice.Key{Entity: entity, Resource: "api", Limit: "rps"},
-		Limit: sluice.MustParse(limit),
-		Cost:  sluice.Tokens(tokens) * sluice.Token,
-	}
-}
-
-// take takes from one bucket, which is or is not to be allowed.
-func take(tb testing.TB, s sluice.Store, d sluice.Demand, want bool) sluice.Decision {
+// take takes the only token of a bucket, which is or is not to be allowed.
+func take(tb testing.TB, s sluice.Store, want bool) {
 	tb.Helper()
-	got, err := sluice.New(s).Take(context.Background(), d)
+	got, err := sluice.New(s).Take(context.Background(), sluice.Demand{
+		Key: sluice.Key{Entity: "a", Resource: "api", Limit: "rps"}, Limit: sluice.MustParse("1/hour"),
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	if got.Allowed != want {
-		tb.Fatalf("take of %s: allowed is %t, want %t", d.Cost, got.Allowed, want)
-	}
-	return got
-}
-
-// run runs SQL beside the store.
-func run(tb testing.TB, address, sql string) {
-	tb.Helper()
-	conn := connect(tb, address)
-	if _, err := conn.Exec(context.Background(), sql); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// number is the one number that a query answers.
-func number(tb testing.TB, address, sql string) int64 {
-	tb.Helper()
-	var n int64
-	if err := connect(tb, address).QueryRow(context.Background(), sql).Scan(&n); err != nil {
-		tb.Fatal(err)
-	}
-	return n
-}
-
-func connect(tb testing.TB, address string) *pgx.Conn {
-	tb.Helper()
-	conn, err := pgx.Connect(context.Background(), address)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // nothing depends on it
-	return conn
-}
-
-// consumed is the net consumption of all buckets of a namespace.
-func consumed(tb testing.TB, s sluice.Store) sluice.Tokens {
-	tb.Helper()
-	var total sluice.Tokens
-	for q := (sluice.Query{Max: 1000}); ; {
-		page, err := s.List(context.Background(), q)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		for i := range page.Buckets {
-			total += page.Buckets[i].Consumed
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			return total
-		}
-	}
-}
-
-// eventually waits until something is so; for what other processes do.
-func eventually(tb testing.TB, what string, is func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); {
-		if time.Now().After(deadline) {
-			tb.Fatalf("still not so: %s", what)
-		}
-		<-time.After(10 * time.Millisecond)
+		tb.Fatalf("allowed is %t, want %t", got.Allowed, want)
 	}
 }

@@ -1,11 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +16,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The migrations are the files in sql, each once, in order of their numbers.
+// The migrations are the SQL files of all jobs and those that they share, each
+// once, in order of their numbers. A schema remembers them as sql/ and the name
+// of the file, wherever that is.
+//
 // They say "sluice." before every name; another schema replaces that.
 // Functions carry a version in their names, so that a later file can add the
 // next version beside the one that older nodes still call. A file whose
@@ -22,7 +28,7 @@ import (
 // get them. Number 2 is what is still called of the files that were removed: a
 // schema that has those has it already, because it is past number 2.
 //
-//go:embed sql/*.sql
+//go:embed sql/*.sql */sql/*.sql
 var migrations embed.FS
 
 type migration struct {
@@ -32,22 +38,28 @@ type migration struct {
 }
 
 func loadMigrations(schema string) ([]migration, error) {
-	files, err := fs.Glob(migrations, "sql/*.sql") // in order of name
+	shared, err := fs.Glob(migrations, "sql/*.sql")
 	if err != nil {
 		return nil, err
 	}
+	files, err := fs.Glob(migrations, "*/sql/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, shared...)
+	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(path.Base(a), path.Base(b)) })
 	all := make([]migration, len(files))
 	for i, file := range files {
 		b, err := migrations.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		number, _, _ := strings.Cut(strings.TrimPrefix(file, "sql/"), "_")
+		number, _, _ := strings.Cut(path.Base(file), "_")
 		version, err := strconv.Atoi(number)
 		if err != nil || version < 1 || i > 0 && version <= all[i-1].version {
 			return nil, fmt.Errorf("migration %s: must begin with a number of its own", file)
 		}
-		all[i] = migration{version: version, name: file, sql: strings.ReplaceAll(string(b), "sluice.", schema+".")}
+		all[i] = migration{version: version, name: "sql/" + path.Base(file), sql: strings.ReplaceAll(string(b), "sluice.", schema+".")}
 	}
 	return all, nil
 }
@@ -134,7 +146,7 @@ func schemaVersion(ctx context.Context, conn *pgx.Conn, schema string) (version,
 	}
 	err = conn.QueryRow(ctx, fmt.Sprintf("SELECT version, oldest FROM %s.migration ORDER BY version DESC LIMIT 1", schema)).Scan(&version, &least)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, 0, fmt.Errorf("table %s.migration is empty: a migration was undone by hand; drop the schema to start anew", schema)
+		return 0, 0, fmt.Errorf("table %s.migration is empty: a migration was undone by hand; drop the schema to start again", schema)
 	}
 	return version, least, err
 }

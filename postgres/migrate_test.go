@@ -13,16 +13,16 @@ const versions = "SELECT count(*) FROM sluice.migration"
 func TestMigrationsHappenOnce(t *testing.T) {
 	address := postgrestest.Database(t)
 	first := open(t, postgres.Config{Address: address})
-	n := number(t, address, versions)
+	n := postgrestest.Number(t, address, versions)
 	if n == 0 {
 		t.Fatal("no migrations are recorded")
 	}
-	take(t, first, demand("a", "1/hour", 1), true)
+	take(t, first, true)
 	again := open(t, postgres.Config{Address: address})
-	if got := number(t, address, versions); got != n {
+	if got := postgrestest.Number(t, address, versions); got != n {
 		t.Errorf("%d migrations after opening again, want %d", got, n)
 	}
-	take(t, again, demand("a", "1/hour", 1), false)
+	take(t, again, false)
 }
 
 func TestManyMigrateAtOnce(t *testing.T) {
@@ -41,7 +41,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := number(t, address, versions); got == 0 || got != number(t, address, "SELECT count(DISTINCT name) FROM sluice.migration") {
+	if got := postgrestest.Number(t, address, versions); got == 0 || got != postgrestest.Number(t, address, "SELECT count(DISTINCT name) FROM sluice.migration") {
 		t.Errorf("%d migrations are recorded, not each once", got)
 	}
 }
@@ -51,10 +51,10 @@ func TestNewerSchema(t *testing.T) {
 	address := postgrestest.Database(t)
 	open(t, postgres.Config{Address: address})
 
-	run(t, address, "INSERT INTO sluice.migration (version, name, oldest) VALUES (1000, 'later', 1)")
-	take(t, open(t, postgres.Config{Address: address}), demand("a", "1/hour", 1), true) // it still has what we call
+	postgrestest.Exec(t, address, "INSERT INTO sluice.migration (version, name, oldest) VALUES (1000, 'later', 1)")
+	take(t, open(t, postgres.Config{Address: address}), true) // it still has what we call
 
-	run(t, address, "INSERT INTO sluice.migration (version, name, oldest) VALUES (1001, 'much later', 1000)")
+	postgrestest.Exec(t, address, "INSERT INTO sluice.migration (version, name, oldest) VALUES (1001, 'much later', 1000)")
 	s, err := postgres.Open(t.Context(), postgres.Config{Address: address})
 	if err == nil {
 		s.Close() //nolint:errcheck // it should not be
@@ -68,10 +68,10 @@ func TestSchemas(t *testing.T) {
 	address := postgrestest.Database(t)
 	a := open(t, postgres.Config{Address: address, Schema: "one"})
 	b := open(t, postgres.Config{Address: address, Schema: "two"})
-	take(t, a, demand("a", "1/hour", 1), true)
-	take(t, b, demand("a", "1/hour", 1), true)
-	take(t, a, demand("a", "1/hour", 1), false)
-	if n := number(t, address, "SELECT count(*) FROM pg_namespace WHERE nspname = 'sluice'"); n != 0 {
+	take(t, a, true)
+	take(t, b, true)
+	take(t, a, false)
+	if n := postgrestest.Number(t, address, "SELECT count(*) FROM pg_namespace WHERE nspname = 'sluice'"); n != 0 {
 		t.Error("there is a schema sluice that nobody asked for")
 	}
 }

@@ -17,7 +17,7 @@ func TestNames(t *testing.T) {
 		{"a\x00b", `\610062`},
 		{"\xff", `\ff`},
 	} {
-		if got := text(c.name); got != c.want {
+		if got := Text(c.name); got != c.want {
 			t.Errorf("text(%q): got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -28,9 +28,9 @@ func FuzzNames(f *testing.F) {
 	f.Add(`\5c`, `\`)
 	f.Add("\x00", "\xff")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		x, y := text(a), text(b)
-		if untext(x) != a {
-			t.Errorf("%q came back as %q", a, untext(x))
+		x, y := Text(a), Text(b)
+		if Untext(x) != a {
+			t.Errorf("%q came back as %q", a, Untext(x))
 		}
 		if (x == y) != (a == b) {
 			t.Errorf("%q and %q are written as %q and %q", a, b, x, y)

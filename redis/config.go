@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Config of a store. Only Address has no default.
+// Config configures the connections of a job. Only Address is required.
 type Config struct {
 	// Address says which Redis, and how to get in:
 	//
@@ -28,7 +28,7 @@ type Config struct {
 	// not have happened. 0 means 500 ms.
 	Timeout time.Duration
 
-	// Separate sends each take in a call of its own. Otherwise takes that
+	// Separate has a limit store send each take in its own call. Otherwise takes that
 	// come while a call on the same key is under way are sent in one call
 	// after it, which is a lot cheaper under load, and each is still decided
 	// for itself, in order.
@@ -37,9 +37,9 @@ type Config struct {
 	// Log gets the few lines a store writes. Nil means slog.Default.
 	Log *slog.Logger
 
-	// Now replaces the server's time, for tests. Buckets then do not expire
+	// Clock replaces the server's time, for tests. Buckets then do not expire
 	// by it.
-	Now func() time.Time
+	Clock func() time.Time
 }
 
 const defaultTimeout = 500 * time.Millisecond

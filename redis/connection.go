@@ -8,26 +8,26 @@ import (
 	"sync/atomic"
 )
 
-// underWay counts the calls that are under way.
-type underWay struct{ atomic.Int32 }
+// dialer makes connections that know how many calls are under way.
+type dialer struct{ calls *atomic.Int32 }
 
 // manyCalls are so many that the goroutines that want to send are worth waiting
 // for. With fewer, waiting would only cost time.
 const manyCalls = 12
 
 // dial connects as the client would by itself.
-func (u *underWay) dial(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, config *tls.Config) (net.Conn, error) {
 	var c net.Conn
 	var err error
 	if config != nil {
-		c, err = (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", address)
+		c, err = (&tls.Dialer{NetDialer: by, Config: config}).DialContext(ctx, "tcp", address)
 	} else {
-		c, err = d.DialContext(ctx, "tcp", address)
+		c, err = by.DialContext(ctx, "tcp", address)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &connection{c, u}, nil
+	return &connection{c, d.calls}, nil
 }
 
 // connection lets others run before it writes. The client writes as soon as
@@ -37,7 +37,7 @@ func (u *underWay) dial(ctx context.Context, address string, d *net.Dialer, conf
 // many, and writing packets is most of what a call costs.
 type connection struct {
 	net.Conn
-	calls *underWay
+	calls *atomic.Int32
 }
 
 func (c *connection) Write(b []byte) (int, error) {

@@ -1,12 +1,6 @@
-// Package redis keeps buckets in Redis: a single server, one watched over by
-// Sentinels, or a Cluster.
+// Package redis connects to Redis, a single server, one watched over by
+// Sentinels, or a Cluster, for the jobs that it does, each a package of its own:
+// limitstore keeps buckets and replaystore the replays of idempotent writes.
 //
-// One script does everything. It reads the server's clock once, decides in the
-// exact arithmetic of package bucket, and writes last, so that an error before
-// proves that nothing has happened. A take is one call whatever the number of
-// its limits, and takes that come while a call is under way are sent together.
-//
-// All limits of one entity and resource are kept under one key, which expires
-// when all of them are full. docs/redis.md says what is stored, what a failover
-// can lose, and what takes over several slots of a Cluster do differently.
+// A job opens its own [DB] with a [Config].
 package redis

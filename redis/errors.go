@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
 )
-
-// ErrVersion is the answer to a call that found something written by another
-// version of Sluice, which this one cannot read. Nothing has happened.
-var ErrVersion = errors.New("a bucket was written by another version of Sluice")
 
 // outcome is what is known of a call that got no proper answer.
 type outcome int
@@ -48,7 +46,7 @@ var proofs = map[string]outcome{
 	"CROSSSLOT":   forbidden,
 }
 
-// judge says what is known of a call that failed.
+// judge returns what is known of a call that failed.
 func judge(err error) outcome {
 	var reply *rueidis.RedisError
 	if errors.As(err, &reply) {
@@ -69,11 +67,15 @@ func judge(err error) outcome {
 	return unknown
 }
 
-// failure is the error for callers.
-func failure(err error, o outcome) error {
+// IsNoScript reports whether a server does not know a script.
+func IsNoScript(err error) bool { return judge(err) == noScript }
+
+// Error returns the error of a call that failed, which wraps what is known of
+// its outcome: [sluice.ErrUnavailable] or [sluice.ErrUnknown].
+func Error(err error) error {
 	var reply *rueidis.RedisError
 	switch {
-	case o != unknown:
+	case judge(err) != unknown:
 		return fmt.Errorf("redis: %w: %w", sluice.ErrUnavailable, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("redis: no answer in time: %w", sluice.ErrUnknown)
@@ -81,4 +83,44 @@ func failure(err error, o outcome) error {
 		return fmt.Errorf("redis: %w: the script stopped: %w", sluice.ErrUnknown, err)
 	}
 	return fmt.Errorf("redis: %w: %w", sluice.ErrUnknown, err)
+}
+
+// Retry calls send until it succeeds or ctx ends, while it is certain that
+// nothing has happened. known is false after a server has answered that it does
+// not know the script.
+func Retry(ctx context.Context, send func(known bool) error) error {
+	known := true
+	for attempt := 0; ; attempt++ {
+		err := send(known)
+		if err == nil {
+			return nil
+		}
+		switch o := judge(err); {
+		case o == noScript && known:
+			known = false
+		case o == notYet && pause(ctx, attempt):
+			known = true
+		default:
+			return Error(err)
+		}
+	}
+}
+
+// pause waits before another attempt, longer each time and never twice the
+// same, so that callers do not come back all at once. It reports false if
+// there is no time left for another.
+func pause(ctx context.Context, attempt int) bool {
+	wait := time.Millisecond << min(attempt, 6)
+	wait += rand.N(wait)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

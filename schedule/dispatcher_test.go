@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 // rig is a scheduler on SQLite with a plan, in a bubble whose time is free.
@@ -33,7 +34,7 @@ func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := db.Slots()
+		store := slotstore.New(db)
 		buckets, err := memory.Open(memory.Config{})
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 // open is a scheduler on an embedded database, for the examples.
@@ -25,7 +26,7 @@ func open() (s *schedule.Scheduler, shut func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	slots := db.Slots()
+	slots := slotstore.New(db)
 	s, err = schedule.New(slots, schedule.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)

@@ -15,8 +15,10 @@ import (
 
 	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
+	pgslots "github.com/sluice-go/sluice/postgres/slotstore"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/sqlite"
+	sqliteslots "github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 // embedded is a scheduler on a file of its own, and what it logs.
@@ -26,7 +28,7 @@ func embedded(t *testing.T) (*schedule.Scheduler, *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slots := db.Slots()
+	slots := sqliteslots.New(db)
 	t.Cleanup(func() {
 		slots.Close() //nolint:errcheck // it answers nil
 		db.Close()    //nolint:errcheck // the file goes away
@@ -68,7 +70,7 @@ func TestLogMessages(t *testing.T) {
 func TestContendedWindowsAreSkipped(t *testing.T) {
 	ctx := t.Context()
 	address := postgrestest.Database(t)
-	store, err := postgres.OpenSlots(ctx, postgres.Config{Address: address})
+	store, err := pgslots.Open(ctx, postgres.Config{Address: address})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/postgres"
+	"github.com/sluice-go/sluice/postgres/limitstore"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
+	"github.com/sluice-go/sluice/postgres/slotstore"
 	"github.com/sluice-go/sluice/schedule"
 )
 
@@ -58,7 +60,7 @@ func TestMain(m *testing.M) {
 
 func (h *helper) run(out io.Writer) error {
 	ctx := context.Background()
-	store, err := postgres.OpenSlots(ctx, postgres.Config{Address: h.Address, MaxConns: writersPerProcess + 2, Timeout: 20e9})
+	store, err := slotstore.Open(ctx, postgres.Config{Address: h.Address, MaxConns: writersPerProcess + 2, Timeout: 20e9})
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func (h *helper) run(out io.Writer) error {
 	if h.What == "write" {
 		return h.write(ctx, s, w)
 	}
-	buckets, err := postgres.Open(ctx, postgres.Config{Address: h.Address})
+	buckets, err := limitstore.Open(ctx, postgres.Config{Address: h.Address})
 	if err != nil {
 		return err
 	}
@@ -102,10 +104,10 @@ func (h helper) start(t *testing.T) (*exec.Cmd, *bufio.Scanner) {
 }
 
 // shared is a store and scheduler of this process on a fresh database.
-func shared(t *testing.T) (address string, store *postgres.Slots, s *schedule.Scheduler) {
+func shared(t *testing.T) (address string, store *slotstore.Store, s *schedule.Scheduler) {
 	t.Helper()
 	address = postgrestest.Database(t)
-	store, err := postgres.OpenSlots(t.Context(), postgres.Config{Address: address, Timeout: 20e9})
+	store, err := slotstore.Open(t.Context(), postgres.Config{Address: address, Timeout: 20e9})
 	if err != nil {
 		t.Fatal(err)
 	}

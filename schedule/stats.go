@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stats are counts since the scheduler was made. Package schedule/metrics
+// Stats are counts since the scheduler was made. Package metrics
 // shows them to Prometheus.
 type Stats struct {
 	cacheHits   atomic.Int64

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
 )
 
 // silent is a response that nobody reads.
@@ -58,7 +59,7 @@ func benchHandler(b *testing.B) http.Handler {
 	b.Helper()
 	db := must(sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "sluice.db")))(b)
 	closes(b, db)
-	cat := must(catalog.Open(b.Context(), catalog.Config{Store: db.Catalog()}))(b)
+	cat := must(catalog.Open(b.Context(), catalog.Config{Store: catalogstore.New(db)}))(b)
 	closes(b, cat)
 	must(cat.Edit(catalog.DefaultNamespace, catalog.By{Actor: "bench"}).SetLimits(b.Context(), catalog.Scope{},
 		limits("rpm", "1000000000/minute", "tpm", "1000000000/minute"), 0))(b)

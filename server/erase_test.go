@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
-	"github.com/sluice-go/sluice/gateway"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/policy"
@@ -297,7 +296,7 @@ idempotency: {orders: {match: POST /orders, required: true}}
 	}))(t)
 	closes(t, gate)
 	runs := 0
-	handler := gate.Wrap(gateway.Idempotent(h.keeper)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	handler := gate.Wrap(httplimit.Idempotent(h.keeper)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		runs++
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "order %d", runs)

@@ -18,12 +18,19 @@ import (
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/postgres"
+	pgcatalog "github.com/sluice-go/sluice/postgres/catalogstore"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
+	pgslots "github.com/sluice-go/sluice/postgres/slotstore"
 	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/redis/redistest"
+	redisreplays "github.com/sluice-go/sluice/redis/replaystore"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
+	sqlitecatalog "github.com/sluice-go/sluice/sqlite/catalogstore"
+	sqlitereplays "github.com/sluice-go/sluice/sqlite/replaystore"
+	sqliteslots "github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 // house is a server on real stores that can be searched.
@@ -67,12 +74,12 @@ func embeddedHouse(t *testing.T, change func(catalog.Store) catalog.Store) *hous
 	closes(t, db)
 	buckets := must(memory.Open(memory.Config{}))(t)
 	closes(t, buckets)
-	var records catalog.Store = db.Catalog()
+	var records catalog.Store = sqlitecatalog.New(db)
 	if change != nil {
 		records = change(records)
 	}
 	h := &house{theater: &theater{}}
-	h.open(t, h.furnish(t, buckets, records, db.Slots(), db.Replays(nil)))
+	h.open(t, h.furnish(t, buckets, records, sqliteslots.New(db), sqlitereplays.New(db, nil)))
 	h.find = func(t *testing.T, text string) (found []string) {
 		raw := must(sql.Open("sqlite", path))(t)
 		defer raw.Close()
@@ -123,13 +130,13 @@ func sharedHouse(t *testing.T) *house {
 	cache := redistest.Start(t)
 	quiet := slog.New(slog.DiscardHandler)
 	config := postgres.Config{Address: database, Log: quiet, Timeout: 20 * time.Second}
-	records := must(postgres.OpenCatalog(t.Context(), config))(t)
+	records := must(pgcatalog.Open(t.Context(), config))(t)
 	closes(t, records)
-	slots := must(postgres.OpenSlots(t.Context(), config))(t)
+	slots := must(pgslots.Open(t.Context(), config))(t)
 	closes(t, slots)
-	buckets := must(redis.Open(t.Context(), redis.Config{Address: cache.URL(), Log: quiet, Timeout: 5 * time.Second}))(t)
+	buckets := must(limitstore.Open(t.Context(), redis.Config{Address: cache.URL(), Log: quiet, Timeout: 5 * time.Second}))(t)
 	closes(t, buckets)
-	replays := must(redis.OpenReplays(t.Context(), redis.Config{Address: cache.URL(), Log: quiet, Timeout: 5 * time.Second}))(t)
+	replays := must(redisreplays.Open(t.Context(), redis.Config{Address: cache.URL(), Log: quiet, Timeout: 5 * time.Second}))(t)
 	closes(t, replays)
 	h := &house{theater: &theater{}}
 	h.open(t, h.furnish(t, buckets, records, slots, replays))

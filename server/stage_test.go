@@ -23,6 +23,9 @@ import (
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
+	"github.com/sluice-go/sluice/sqlite/replaystore"
+	"github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 // The tokens of the servers under test.
@@ -126,14 +129,14 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 	store := must(memory.Open(memory.Config{Clock: s.now.now, Log: log}))(t)
 	closes(t, store)
 	s.buckets = store
-	records := db.Catalog()
+	records := catalogstore.New(db)
 	s.records = records
 	s.catalog = must(catalog.Open(t.Context(), catalog.Config{Store: records, Log: log}))(t)
 	closes(t, s.catalog)
 	s.recorder = must(catalog.NewRecorder(catalog.RecorderConfig{Store: records, Log: log}))(t)
 	closes(t, s.recorder)
-	slots := must(schedule.New(db.Slots(), schedule.Options{Log: log}))(t)
-	s.keeper = must(idempotency.New(idempotency.Config{Store: db.Replays(s.replayTime.now), Log: log}))(t)
+	slots := must(schedule.New(slotstore.New(db), schedule.Options{Log: log}))(t)
+	s.keeper = must(idempotency.New(idempotency.Config{Store: replaystore.New(db, s.replayTime.now), Log: log}))(t)
 	closes(t, s.keeper)
 	activity := sluice.NewActivity(0)
 	s.limiter = sluice.New(store, sluice.WithObserver(observers{s.recorder, activity}))

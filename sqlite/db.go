@@ -28,8 +28,8 @@ type DB struct {
 	reading *sql.DB
 }
 
-// Open opens the file at path, creates it if there is none, and migrates it
-// where needed. Close ends it.
+// Open opens the file at path. It creates the file if there is none, and
+// migrates it where needed.
 func Open(ctx context.Context, path string) (*DB, error) {
 	if path == "" {
 		return nil, errors.New("sqlite: path: must name a file")
@@ -88,11 +88,14 @@ func open(path, lock string, connections int) (*sql.DB, error) {
 // Close ends all connections.
 func (db *DB) Close() error { return errors.Join(db.reading.Close(), db.writing.Close()) }
 
-// write runs f in a transaction that holds the lock for writing from its
+// Reader returns the connections for statements that only read.
+func (db *DB) Reader() *sql.DB { return db.reading }
+
+// Write runs f in a transaction that holds the lock for writing from its
 // start, and commits it if f succeeds. An error of which it is not known
 // whether the transaction took effect wraps [sluice.ErrUnknown]; one before
 // anything was done wraps [sluice.ErrUnavailable].
-func (db *DB) write(ctx context.Context, f func(*sql.Tx) error) error {
+func (db *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := db.writing.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("%w: sqlite: %w", sluice.ErrUnavailable, err)
@@ -110,8 +113,8 @@ func (db *DB) write(ctx context.Context, f func(*sql.Tx) error) error {
 	return nil
 }
 
-// read runs f in a transaction that sees one state of the database.
-func (db *DB) read(ctx context.Context, f func(*sql.Tx) error) error {
+// Read runs f in a transaction that sees one state of the database.
+func (db *DB) Read(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := db.reading.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -120,14 +123,38 @@ func (db *DB) read(ctx context.Context, f func(*sql.Tx) error) error {
 	return f(tx)
 }
 
+// Exec runs a statement in tx and returns the number of rows that it changed.
+func Exec(ctx context.Context, tx *sql.Tx, statement string, args ...any) (int, error) {
+	result, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+// Each calls f with every row that a query has found.
+func Each(rows *sql.Rows, err error, f func(*sql.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // isBusy reports whether another process has the file.
 func isBusy(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code()&0xff == lib.SQLITE_BUSY
 }
 
-// isUnique reports whether an insert met a row that is there already.
-func isUnique(err error) bool {
+// IsUnique reports whether an insert failed because the row already exists.
+func IsUnique(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) &&
 		(e.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == lib.SQLITE_CONSTRAINT_UNIQUE)

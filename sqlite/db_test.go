@@ -10,7 +10,22 @@ import (
 
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
 )
+
+func open(t testing.TB, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
 
 func TestOpenMigratesOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sluice.db")
@@ -52,7 +67,7 @@ func TestAnyFileName(t *testing.T) {
 	for _, name := range []string{"a b.db", "100%.db", "q?mode=memory.db", "#x.db", "ä&_pragma=x.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		db := open(t, path)
-		_, err := db.Catalog().Get(t.Context(), catalog.RecordKey{Kind: catalog.KindEntity, ID: "x"})
+		_, err := catalogstore.New(db).Get(t.Context(), catalog.RecordKey{Kind: catalog.KindEntity, ID: "x"})
 		if !errors.Is(err, catalog.ErrNotFound) {
 			t.Errorf("%s: got error %v", name, err)
 		}

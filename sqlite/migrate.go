@@ -1,27 +1,36 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 )
 
-// The migrations are the files in sql, each once, in order of their names. A
-// released file never changes.
+// The migrations are the SQL files of all jobs, each once, in the order of
+// their names. A released file never changes.
 //
-//go:embed sql/*.sql
+//go:embed */sql/*.sql
 var migrations embed.FS
+
+func migrationFiles() ([]string, error) {
+	files, err := fs.Glob(migrations, "*/sql/*.sql")
+	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(path.Base(a), path.Base(b)) })
+	return files, err
+}
 
 // migrate brings the file to this program's version, if it is older. The
 // version is the number of migrations, in SQLite's own user_version.
 func (db *DB) migrate(ctx context.Context) error {
-	files, err := fs.Glob(migrations, "sql/*.sql") // in order of name
+	files, err := migrationFiles()
 	if err != nil {
 		return err
 	}
-	return db.write(ctx, func(tx *sql.Tx) error { // whoever else is starting waits for the lock
+	return db.Write(ctx, func(tx *sql.Tx) error { // whoever else is starting waits for the lock
 		var have int
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/faultproxy"
 	"github.com/sluice-go/sluice/postgres"
+	"github.com/sluice-go/sluice/postgres/limitstore"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
 )
 
@@ -19,6 +20,6 @@ func TestPostgres(t *testing.T) {
 	p := faultproxy.Start(t, address.Host)
 	address.Host = p.Addr()
 	live(t, []*faultproxy.Proxy{p}, func() (sluice.Store, error) {
-		return postgres.Open(context.Background(), postgres.Config{Address: address.String(), Log: guard.Log})
+		return limitstore.Open(context.Background(), postgres.Config{Address: address.String(), Log: guard.Log})
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	bench "github.com/sluice-go/sluice/bench/envoy"
 	"github.com/sluice-go/sluice/bench/redisserver"
+	"github.com/sluice-go/sluice/redis/limitstore"
 )
 
 var peer string // the program
@@ -60,7 +61,7 @@ func startRedis(t *testing.T) string {
 // as the real server has it: limits of these files must not be leased.
 func serve(t *testing.T, address, root string, settings envoy.Settings) string {
 	t.Helper()
-	inner, err := redis.Open(t.Context(), redis.Config{Address: "redis://" + address})
+	inner, err := limitstore.Open(t.Context(), redis.Config{Address: "redis://" + address})
 	if err != nil {
 		t.Fatal(err)
 	}

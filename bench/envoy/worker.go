@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/server/envoy"
 )
 
@@ -50,7 +51,7 @@ func Worker(args []string) (err error) {
 		h.SetServingStatus("ratelimit", healthpb.HealthCheckResponse_SERVING)
 		healthpb.RegisterHealthServer(server, h)
 	} else {
-		inner, err := redis.Open(ctx, redis.Config{Address: "redis://" + *address})
+		inner, err := limitstore.Open(ctx, redis.Config{Address: "redis://" + *address})
 		if err != nil {
 			return err
 		}

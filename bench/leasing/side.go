@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/redis/limitstore"
 )
 
 // The sides that are compared.
@@ -50,7 +51,7 @@ func open(name, address string, s *scenario, callers int) (*side, error) {
 
 func openSluice(address string, s *scenario, ahead bool) (*side, error) {
 	// The machine has to serve everybody at once, so answers may be late.
-	inner, err := redis.Open(context.Background(), redis.Config{Address: "redis://" + address, Timeout: 10 * time.Second})
+	inner, err := limitstore.Open(context.Background(), redis.Config{Address: "redis://" + address, Timeout: 10 * time.Second})
 	if err != nil {
 		return nil, err
 	}

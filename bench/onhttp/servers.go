@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
 )
 
 // contender is a server to ask.
@@ -186,7 +187,7 @@ func takes(c *contender, folder string) (http.Handler, error) {
 		return nil, err
 	}
 	c.closers = append(c.closers, db.Close)
-	cat, err := catalog.Open(ctx, catalog.Config{Store: db.Catalog(), Log: slog.New(slog.DiscardHandler)})
+	cat, err := catalog.Open(ctx, catalog.Config{Store: catalogstore.New(db), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}

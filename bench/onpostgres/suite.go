@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/bench/contest"
 	"github.com/sluice-go/sluice/bench/keys"
 	"github.com/sluice-go/sluice/bench/report"
+	"github.com/sluice-go/sluice/postgres/limitstore"
 )
 
 // Options are how much is measured.
@@ -119,7 +120,7 @@ func open(server *postgrestest.Server, callers int) (sides []contest.Contender, 
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := postgres.Open(ctx, postgres.Config{Address: ours})
+	store, err := limitstore.Open(ctx, postgres.Config{Address: ours})
 	if err != nil {
 		doc.pool.Close()
 		return nil, nil, err

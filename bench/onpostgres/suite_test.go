@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-go/sluice/postgres/postgrestest"
 
 	"github.com/sluice-go/sluice/bench/contest"
+	"github.com/sluice-go/sluice/postgres/limitstore"
 )
 
 func TestMain(m *testing.M) { postgrestest.Main(m) }
@@ -24,7 +25,7 @@ func TestSidesLimit(t *testing.T) {
 	}
 	defer doc.pool.Close()
 	doc.burst = 5
-	store, err := postgres.Open(context.WithoutCancel(ctx), postgres.Config{Address: postgrestest.Database(t)})
+	store, err := limitstore.Open(context.WithoutCancel(ctx), postgres.Config{Address: postgrestest.Database(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

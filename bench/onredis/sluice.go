@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-go/sluice/redis"
 
 	"github.com/sluice-go/sluice/bench/contest"
+	"github.com/sluice-go/sluice/redis/limitstore"
 )
 
 // openSluice makes an opener of a store that combines takes or does not, for
@@ -16,7 +17,7 @@ import (
 // buckets of several such sides apart.
 func openSluice(namespace string, combine bool, limits ...string) func(address string, l limit) (*side, error) {
 	return func(address string, l limit) (*side, error) {
-		store, err := redis.Open(context.Background(), redis.Config{
+		store, err := limitstore.Open(context.Background(), redis.Config{
 			Address: "redis://" + address, Separate: !combine, Timeout: 10 * time.Second,
 		})
 		if err != nil {

@@ -12,7 +12,9 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/postgres"
+	pglimits "github.com/sluice-go/sluice/postgres/limitstore"
 	"github.com/sluice-go/sluice/redis"
+	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/storetest"
 )
 
@@ -116,9 +118,9 @@ func (o *order) ask(limiter *sluice.Limiter) (a account, err error) {
 }
 
 func openPostgres(address string) (sluice.Store, error) {
-	return postgres.Open(context.Background(), postgres.Config{Address: address})
+	return pglimits.Open(context.Background(), postgres.Config{Address: address})
 }
 
 func openRedis(address string) (sluice.Store, error) {
-	return redis.Open(context.Background(), redis.Config{Address: "redis://" + address, Timeout: 10 * time.Second})
+	return redislimits.Open(context.Background(), redis.Config{Address: "redis://" + address, Timeout: 10 * time.Second})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/schedule"
 
 	"github.com/sluice-go/sluice/bench/report"
+	"github.com/sluice-go/sluice/postgres/slotstore"
 )
 
 // Options are how much is measured.
@@ -137,7 +138,7 @@ func open(server *postgrestest.Server, o Options) (b *both, shut func(), err err
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := postgres.OpenSlots(ctx, postgres.Config{Address: ours, MaxConns: max(o.Callers, 2), Timeout: 20 * time.Second})
+	store, err := slotstore.Open(ctx, postgres.Config{Address: ours, MaxConns: max(o.Callers, 2), Timeout: 20 * time.Second})
 	if err != nil {
 		doc.pool.Close()
 		return nil, nil, err

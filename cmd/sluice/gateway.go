@@ -95,7 +95,7 @@ func runGateway(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	g, err := gateway.New(gateway.Config{
-		Upstream: upstream, Gate: gate, Inner: gateway.Idempotent(keeper),
+		Upstream: upstream, Gate: gate, Inner: httplimit.Idempotent(keeper),
 		MaxBody: maxBody, ResponseTimeout: timeout, Log: log,
 	})
 	if err != nil {

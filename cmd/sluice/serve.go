@@ -20,7 +20,6 @@ import (
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/schedule"
-	schedulemetrics "github.com/sluice-go/sluice/schedule/metrics"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/server/envoy"
 	"github.com/sluice-go/sluice/server/forwardauth"
@@ -233,7 +232,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 			return err
 		}
 		defer service.Close() //nolint:errcheck // nothing is written
-		s.registry.MustRegister(service.Collector())
+		s.registry.MustRegister(metrics.Counters(service.Counters))
 		if swapped.Dir != "" { // open to whoever can reach it, as it was
 			mux.Handle("/json", service.Handler())
 		} else {
@@ -314,7 +313,7 @@ func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access s
 		return err
 	}
 	s.closers = append(s.closers, scheduler.Close)
-	s.registry.MustRegister(schedulemetrics.New(scheduler))
+	s.registry.MustRegister(metrics.Slots(scheduler))
 	keeper, err := s.keeper(log)
 	if err != nil {
 		return err

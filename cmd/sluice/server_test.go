@@ -19,6 +19,9 @@ import (
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
+	"github.com/sluice-go/sluice/sqlite/replaystore"
+	"github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 // epoch is where the clocks of servers under test stand still. It is ahead, so
@@ -80,16 +83,16 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	must(err)
 	buckets, err := memory.Open(memory.Config{Clock: s.clock, Log: log})
 	must(err)
-	cat, err := catalog.Open(ctx, catalog.Config{Store: db.Catalog(), Clock: s.clock, Log: log})
+	cat, err := catalog.Open(ctx, catalog.Config{Store: catalogstore.New(db), Clock: s.clock, Log: log})
 	must(err)
 	must(cat.Declare(catalog.DefaultNamespace, catalog.Declaration{
 		Name: "policy", System: catalog.Limits{"rpm": {Limit: sluice.MustParse("100/minute burst 20")}},
 	}))
-	s.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: db.Catalog(), Clock: s.clock, Log: log})
+	s.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: catalogstore.New(db), Clock: s.clock, Log: log})
 	must(err)
-	slots, err := schedule.New(db.Slots(), schedule.Options{Clock: s.clock, Log: log})
+	slots, err := schedule.New(slotstore.New(db), schedule.Options{Clock: s.clock, Log: log})
 	must(err)
-	s.replays, err = idempotency.New(idempotency.Config{Store: db.Replays(s.clock), Log: log})
+	s.replays, err = idempotency.New(idempotency.Config{Store: replaystore.New(db, s.clock), Log: log})
 	must(err)
 	activity := sluice.NewActivity(0)
 	handler, err := server.Handler(server.Config{

@@ -24,9 +24,17 @@ import (
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/postgres"
+	pgcatalog "github.com/sluice-go/sluice/postgres/catalogstore"
+	pglimits "github.com/sluice-go/sluice/postgres/limitstore"
+	pgreplays "github.com/sluice-go/sluice/postgres/replaystore"
+	pgslots "github.com/sluice-go/sluice/postgres/slotstore"
 	"github.com/sluice-go/sluice/redis"
+	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/sqlite"
+	sqlitecatalog "github.com/sluice-go/sluice/sqlite/catalogstore"
+	sqlitereplays "github.com/sluice-go/sluice/sqlite/replaystore"
+	sqliteslots "github.com/sluice-go/sluice/sqlite/slotstore"
 	"github.com/sluice-go/sluice/tracing"
 )
 
@@ -191,9 +199,9 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 		return nil, nil, err
 	}
 	switch store := shared.(type) {
-	case *postgres.Store:
+	case *pglimits.Store:
 		s.registry.MustRegister(metrics.Postgres(store))
-	case *redis.Store:
+	case *redislimits.Store:
 		s.registry.MustRegister(metrics.Redis(store))
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
@@ -220,9 +228,9 @@ func openShared(ctx context.Context, address string, log *slog.Logger) (sluice.S
 	scheme, _, _ := strings.Cut(address, ":")
 	switch {
 	case strings.HasPrefix(scheme, "redis"):
-		return redis.Open(ctx, redis.Config{Address: address, Log: log})
+		return redislimits.Open(ctx, redis.Config{Address: address, Log: log})
 	case isPostgres(address):
-		return postgres.Open(ctx, postgres.Config{Address: address, Log: log})
+		return pglimits.Open(ctx, postgres.Config{Address: address, Log: log})
 	}
 	return nil, &usageError{fmt.Sprintf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(address))}
 }
@@ -245,17 +253,17 @@ func (s *stack) openCatalog(ctx context.Context, where string, log *slog.Logger)
 	var store catalog.Store
 	if isPostgres(where) {
 		config := postgres.Config{Address: where, Log: log}
-		cat, err := postgres.OpenCatalog(ctx, config)
+		cat, err := pgcatalog.Open(ctx, config)
 		if err != nil {
 			return nil, err
 		}
 		s.closers = append(s.closers, cat.Close)
-		slots, err := postgres.OpenSlots(ctx, config)
+		slots, err := pgslots.Open(ctx, config)
 		if err != nil {
 			return nil, err
 		}
 		s.closers = append(s.closers, slots.Close)
-		replays, err := postgres.OpenReplays(ctx, config)
+		replays, err := pgreplays.Open(ctx, config)
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +279,7 @@ func (s *stack) openCatalog(ctx context.Context, where string, log *slog.Logger)
 			return nil, err
 		}
 		s.closers = append(s.closers, db.Close)
-		store, s.slots, s.replays = db.Catalog(), db.Slots(), db.Replays(nil)
+		store, s.slots, s.replays = sqlitecatalog.New(db), sqliteslots.New(db), sqlitereplays.New(db, nil)
 	}
 	var err error
 	if s.catalog, err = catalog.Open(ctx, catalog.Config{Store: store, Log: log}); err != nil {

@@ -23,8 +23,10 @@ import (
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/schedule"
-	schedulemetrics "github.com/sluice-go/sluice/schedule/metrics"
 	"github.com/sluice-go/sluice/sqlite"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
+	"github.com/sluice-go/sluice/sqlite/replaystore"
+	"github.com/sluice-go/sluice/sqlite/slotstore"
 )
 
 // Registry is the registry of a node with a shared store in memory, failover,
@@ -69,10 +71,10 @@ func Registry(t *testing.T) *prometheus.Registry {
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "sluice.db"))
 	must(err)
 	closing(db)
-	cat, err := catalog.Open(t.Context(), catalog.Config{Store: db.Catalog(), Log: log})
+	cat, err := catalog.Open(t.Context(), catalog.Config{Store: catalogstore.New(db), Log: log})
 	must(err)
 	closing(cat)
-	recorder, err := catalog.NewRecorder(catalog.RecorderConfig{Store: db.Catalog(), Log: log})
+	recorder, err := catalog.NewRecorder(catalog.RecorderConfig{Store: catalogstore.New(db), Log: log})
 	must(err)
 	closing(recorder)
 	register(metrics.Catalog(cat), metrics.Usage(recorder))
@@ -84,12 +86,12 @@ func Registry(t *testing.T) *prometheus.Registry {
 	t.Cleanup(live.Close)
 	register(metrics.Policy(live))
 
-	scheduler, err := schedule.New(db.Slots(), schedule.Options{Log: log})
+	scheduler, err := schedule.New(slotstore.New(db), schedule.Options{Log: log})
 	must(err)
-	keeper, err := idempotency.New(idempotency.Config{Store: db.Replays(nil), Log: log})
+	keeper, err := idempotency.New(idempotency.Config{Store: replaystore.New(db, nil), Log: log})
 	must(err)
 	closing(keeper)
-	register(schedulemetrics.New(scheduler), metrics.Replays(keeper))
+	register(metrics.Slots(scheduler), metrics.Replays(keeper))
 
 	refusals, err := httplimit.NewAudit(nil, 0)
 	must(err)

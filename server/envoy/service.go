@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -144,10 +143,6 @@ func (s *Service) Handler() http.Handler {
 // Dump writes the limits in force for people, as /rlconfig does in
 // envoyproxy/ratelimit.
 func (s *Service) Dump() string { return s.tree.Load().String() }
-
-// Collector are the service's counts for Prometheus, under the names that
-// envoyproxy/ratelimit gives them.
-func (s *Service) Collector() prometheus.Collector { return &s.counts }
 
 // serviceError is a request that makes no sense. As there, its gRPC code is
 // Unknown.

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // stats are the counts of one limit, by the names they have in
@@ -70,84 +68,59 @@ func (r *registry) of(key string, instead *stats) *stats {
 	return s.(*stats)
 }
 
-const metricPrefix = "ratelimit_service_"
-
-// Describe sends nothing, because which limits there are changes with the
-// files.
-func (r *registry) Describe(chan<- *prometheus.Desc) {}
-
-var limitMetrics = []struct {
-	desc  *prometheus.Desc
-	value func(*stats) *atomic.Uint64
+// limitCounts are the counts of a limit, by the names they have for Prometheus.
+var limitCounts = []struct {
+	name, help string
+	value      func(*stats) *atomic.Uint64
 }{
-	{limitDesc("total_hits", "Hits on a limit."), func(s *stats) *atomic.Uint64 { return &s.totalHits }},
-	{limitDesc("over_limit", "Hits above a limit."), func(s *stats) *atomic.Uint64 { return &s.overLimit }},
-	{limitDesc("near_limit", "Hits above NEAR_LIMIT_RATIO of a limit."), func(s *stats) *atomic.Uint64 { return &s.nearLimit }},
-	{limitDesc("within_limit", "Hits within a limit."), func(s *stats) *atomic.Uint64 { return &s.withinLimit }},
-	{limitDesc("shadow_mode", "Hits above a limit that is in shadow mode."), func(s *stats) *atomic.Uint64 { return &s.shadowMode }},
+	{"total_hits", "Hits on a limit.", func(s *stats) *atomic.Uint64 { return &s.totalHits }},
+	{"over_limit", "Hits above a limit.", func(s *stats) *atomic.Uint64 { return &s.overLimit }},
+	{"near_limit", "Hits above NEAR_LIMIT_RATIO of a limit.", func(s *stats) *atomic.Uint64 { return &s.nearLimit }},
+	{"within_limit", "Hits within a limit.", func(s *stats) *atomic.Uint64 { return &s.withinLimit }},
+	{"shadow_mode", "Hits above a limit that is in shadow mode.", func(s *stats) *atomic.Uint64 { return &s.shadowMode }},
 }
 
-func limitDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(metricPrefix+"rate_limit_"+name, help, []string{"domain", "key1", "key2"}, nil)
-}
-
-func serviceDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(metricPrefix+name, help, labels, nil)
-}
-
-var (
-	errorsDesc       = serviceDesc("should_rate_limit_error", "Calls that got no decision.", "err_type")
-	configOKDesc     = serviceDesc("config_load_success", "Times the files were loaded.")
-	configErrorsDesc = serviceDesc("config_load_error", "Times the files could not be loaded.")
-	globalShadowDesc = serviceDesc("global_shadow_mode", "Requests above a limit that SHADOW_MODE let pass.")
-	noDomainDesc     = serviceDesc("domain_not_found", "Descriptors of a domain that no file has.")
-)
-
-// Collect sends all counts, under the names and labels that
-// envoyproxy/ratelimit gives them for Prometheus: domain and the first two
-// levels, in which deeper ones are added up.
-func (r *registry) Collect(out chan<- prometheus.Metric) {
+// Counters calls add with each of the service's counts, under the names and
+// labels that envoyproxy/ratelimit gives them for Prometheus: domain and the
+// first two levels, in which deeper ones are added up.
+func (s *Service) Counters(add func(name, help string, labels, values []string, n uint64)) {
+	const prefix = "ratelimit_service_"
+	r := &s.counts
 	sums := map[[3]string]*[5]uint64{}
-	add := func(key string, s *stats) {
-		parts := strings.Split(sanitize(key), ".")
-		var labels [3]string
-		copy(labels[:], parts)
-		sum := sums[labels]
-		if sum == nil {
-			sum = &[5]uint64{}
-			sums[labels] = sum
+	sum := func(key string, s *stats) {
+		var values [3]string
+		copy(values[:], strings.Split(sanitize(key), "."))
+		if sums[values] == nil {
+			sums[values] = &[5]uint64{}
 		}
-		for i := range limitMetrics {
-			sum[i] += limitMetrics[i].value(s).Load()
+		for i := range limitCounts {
+			sums[values][i] += limitCounts[i].value(s).Load()
 		}
 	}
 	if rules := r.rules.Load(); rules != nil {
 		for key, s := range *rules {
-			add(key, s)
+			sum(key, s)
 		}
 	}
 	r.seen.Range(func(key, s any) bool {
-		add(key.(string), s.(*stats))
+		sum(key.(string), s.(*stats))
 		return true
 	})
-	for labels, sum := range sums {
-		for i := range limitMetrics {
-			out <- counter(limitMetrics[i].desc, sum[i], labels[:]...)
+	labels := []string{"domain", "key1", "key2"}
+	for values, n := range sums {
+		for i, c := range limitCounts {
+			add(prefix+"rate_limit_"+c.name, c.help, labels, values[:], n[i])
 		}
 	}
-	out <- counter(errorsDesc, r.storeErrors.Load(), "redis_error")
-	out <- counter(errorsDesc, r.serviceErrors.Load(), "service_error")
-	out <- counter(configOKDesc, r.configOK.Load())
-	out <- counter(configErrorsDesc, r.configErrors.Load())
-	out <- counter(globalShadowDesc, r.globalShadow.Load())
-	out <- counter(noDomainDesc, r.noDomain.Load())
-}
-
-func counter(desc *prometheus.Desc, value uint64, labels ...string) prometheus.Metric {
-	for i := range labels {
-		labels[i] = strings.ToValidUTF8(labels[i], "\uFFFD")
+	failed := func(kind string, n uint64) {
+		add(prefix+"should_rate_limit_error", "Calls that got no decision.", []string{"err_type"}, []string{kind}, n)
 	}
-	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
+	failed("redis_error", r.storeErrors.Load())
+	failed("service_error", r.serviceErrors.Load())
+	add(prefix+"config_load_success", "Times the files were loaded.", nil, nil, r.configOK.Load())
+	add(prefix+"config_load_error", "Times the files could not be loaded.", nil, nil, r.configErrors.Load())
+	add(prefix+"global_shadow_mode", "Requests above a limit that SHADOW_MODE let pass.", nil, nil, r.globalShadow.Load())
+	add(prefix+"domain_not_found", "Descriptors of a domain that no file has.", nil, nil, r.noDomain.Load())
 }
 
 var address = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)

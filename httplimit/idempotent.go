@@ -1,0 +1,102 @@
+package httplimit
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/identity"
+	"github.com/sluice-go/sluice/policy"
+)
+
+// Idempotent returns a middleware that answers repeated writes with stored
+// responses, on the routes that the policy's section "idempotency" names. It
+// belongs inside [Gate.Wrap], so that a refused request claims no key.
+func Idempotent(k *idempotency.Keeper) func(http.Handler) http.Handler {
+	var known replayRoutes
+	return func(next http.Handler) http.Handler {
+		return k.Handler(func(r *http.Request) *idempotency.Route {
+			c := Admitted(r.Context())
+			if c == nil {
+				return nil
+			}
+			return known.of(c)
+		}, next)
+	}
+}
+
+// replayRoutes are the routes of the policy in place.
+type replayRoutes struct {
+	current atomic.Pointer[policyRoutes]
+}
+
+type policyRoutes struct {
+	policy *policy.Policy
+	routes sync.Map // of *policy.Idempotency to *idempotency.Route
+}
+
+func (rs *replayRoutes) of(c *Call) *idempotency.Route {
+	at := rs.current.Load()
+	if at == nil || at.policy != c.Policy {
+		at = &policyRoutes{policy: c.Policy}
+		rs.current.Store(at)
+	}
+	rule := c.Route.Idempotency
+	if route, ok := at.routes.Load(rule); ok {
+		return route.(*idempotency.Route)
+	}
+	route := routeOf(rule)
+	at.routes.Store(rule, route)
+	return route
+}
+
+// routeOf is a rule of the policy as the keeper knows it.
+func routeOf(rule *policy.Idempotency) *idempotency.Route {
+	route := &idempotency.Route{
+		Name:       rule.Name,
+		Tenant:     tenant,
+		Credential: credential,
+		Required:   rule.Required,
+		TTL:        rule.TTL,
+		MaxBody:    int64(rule.MaxBody),
+	}
+	if rule.StoreErrors {
+		route.Statuses = []string{"2xx", "4xx", "5xx"}
+	}
+	if rule.OnCrash == "outcome_unknown" {
+		route.OnCrash = idempotency.OutcomeUnknown
+	}
+	if rule.OnUnavailable == "refuse" {
+		route.OnUnavailable = idempotency.Refuse
+	}
+	switch rule.ReplayCost {
+	case "none":
+		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(0) }
+	case "one":
+		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(sluice.Token) }
+	}
+	if err := route.Prepare(); err != nil {
+		panic(err) // the policy has checked all of it
+	}
+	return route
+}
+
+// tenant is whose replays they are: the caller's in the policy's namespace,
+// for others may keep theirs in the same store.
+func tenant(r *http.Request) string {
+	c := Admitted(r.Context())
+	return idempotency.Tenant(c.Policy.Namespace, c.Identity.Entity)
+}
+
+// credential is what a caller shows to the upstream who is known here by
+// address alone, as are all others behind the same one.
+func credential(r *http.Request) string {
+	if Admitted(r.Context()).Identity.Kind != identity.ByAddress {
+		return ""
+	}
+	return strings.Join(slices.Concat(r.Header["Authorization"], r.Header["X-Api-Key"]), "\n")
+}

@@ -1,0 +1,120 @@
+package catalogstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// keptChanges is how many changes are kept for processes that are behind; one
+// that is further behind forgets everything it knows.
+const keptChanges = 10_000
+
+// Change is part of [catalog.Store]. It is one call of a function and so one
+// transaction and one round trip.
+func (c *Store) Change(ctx context.Context, b *catalog.Batch) (version int64, err error) {
+	if n := len(b.Mutations) + len(b.Events); n > maxBatch {
+		return 0, fmt.Errorf("postgres catalog: batch: %d mutations and events: must be at most %d", n, maxBatch)
+	}
+	args := append([]any{unprepared, c.db.Patience(), c.channel(), keptChanges, b.Namespace}, mutationArgs(b.Mutations)...)
+	args = append(args, eventArgs(b.Events)...)
+	var fresh, conflict, present *int64
+	err = c.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		fresh, conflict, present = nil, nil, nil
+		return conn.QueryRow(ctx, c.db.In(`SELECT fresh, conflict, present FROM sluice.catalog_change_v1(
+			$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`), args...).
+			Scan(&fresh, &conflict, &present)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if conflict != nil {
+		i := int(*conflict) - 1
+		return 0, &catalog.ConflictError{Index: i, Key: b.Mutations[i].Record.RecordKey, If: b.Mutations[i].If, Version: *present}
+	}
+	return *fresh, nil
+}
+
+func mutationArgs(mutations []catalog.Mutation) []any {
+	n := len(mutations)
+	ops, conditions := make([]int16, n), make([]int64, n)
+	texts := newColumns(8, n)
+	for i := range mutations {
+		m := &mutations[i]
+		r := &m.Record
+		ops[i], conditions[i] = int16(m.Op), m.If
+		texts.set(i, r.Namespace, string(r.Kind), r.ID, r.Sub, r.Under, r.Tier, r.Source)
+		if m.Op == catalog.Put {
+			texts[7][i] = string(r.Data)
+		}
+	}
+	return []any{ops, texts[0], texts[1], texts[2], texts[3], conditions, texts[4], texts[5], texts[6], texts[7]}
+}
+
+func eventArgs(events []catalog.EventRecord) []any {
+	texts := newColumns(4, len(events))
+	for i := range events {
+		e := &events[i]
+		texts.set(i, e.Namespace, e.ID, e.Subject, string(e.Data))
+	}
+	return []any{texts[0], texts[1], texts[2], texts[3]}
+}
+
+// columns are rows turned on their side, as arrays for the database.
+type columns [][]string
+
+func newColumns(n, rows int) columns {
+	c := make(columns, n)
+	for i := range c {
+		c[i] = make([]string, rows)
+	}
+	return c
+}
+
+func (c columns) set(row int, values ...string) {
+	for i, v := range values {
+		c[i][row] = v
+	}
+}
+
+// MarkUsed is part of [catalog.Store].
+func (c *Store) MarkUsed(ctx context.Context, uses []catalog.Use) error {
+	type key struct{ namespace, id string }
+	latest := make(map[key]int64, len(uses))
+	for _, u := range uses {
+		k := key{u.Namespace, u.ID}
+		latest[k] = max(latest[k], u.At.UnixMicro())
+	}
+	keys := make([]key, 0, len(latest))
+	for k := range latest {
+		keys = append(keys, k)
+	}
+	// In the order in which everybody locks records.
+	slices.SortFunc(keys, func(a, b key) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.id, b.id))
+	})
+	for part := range slices.Chunk(keys, maxBatch) {
+		texts, times := newColumns(2, len(part)), make([]int64, len(part))
+		for i, k := range part {
+			texts.set(i, k.namespace, k.id)
+			times[i] = latest[k]
+		}
+		err := c.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, c.db.In(`UPDATE sluice.catalog_record r SET used = k.at
+				FROM unnest($1::text[], $2::text[], $3::bigint[]) k (namespace, id, at)
+				WHERE r.namespace = k.namespace AND r.kind = 'key' AND r.id = k.id AND r.sub = '' AND r.used < k.at`),
+				texts[0], texts[1], times)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

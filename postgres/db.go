@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DB is a pool of connections to a database whose schema is up to date, and what
+// a job runs in the background. Each job has its own. It is safe for concurrent
+// use.
+type DB struct {
+	// Config is what the DB was opened with, defaults filled in. It must not be
+	// changed.
+	Config Config
+
+	pool     *pgxpool.Pool
+	pooled   bool // a pooler stands between this process and the server
+	patience *string
+
+	life    context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// Open connects, and creates or migrates the schema where needed.
+func Open(ctx context.Context, config Config) (*DB, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{Config: config}
+	if db.pool, db.pooled, err = connect(ctx, &config); err != nil {
+		return nil, err
+	}
+	if db.pooled {
+		patience := milliseconds(config.patience())
+		db.patience = &patience
+	}
+	db.life, db.cancel = context.WithCancel(context.Background())
+	return db, nil
+}
+
+// Close waits for calls that are under way, and ends all connections.
+func (db *DB) Close() error {
+	db.cancel()
+	db.running.Wait()
+	db.pool.Close()
+	return nil
+}
+
+// Life returns a context that ends when db is closed.
+func (db *DB) Life() context.Context { return db.life }
+
+// Go runs f in a goroutine that Close waits for. f must return when [DB.Life]
+// ends.
+func (db *DB) Go(f func()) { db.running.Go(f) }
+
+// In returns a statement with the name of the schema in place of "sluice.".
+func (db *DB) In(sql string) string { return strings.ReplaceAll(sql, "sluice.", db.Config.Schema+".") }
+
+// Patience returns how long functions are to wait for locks, in milliseconds.
+// It is nil if the session knows, which it does unless there is a pooler.
+func (db *DB) Patience() *string { return db.patience }
+
+// Given returns the time of Config.Clock in microseconds, which functions use
+// in the place of the database's own, or nil without one.
+func (db *DB) Given() *int64 {
+	if db.Config.Clock == nil {
+		return nil
+	}
+	now := db.Config.Clock().UnixMicro()
+	return &now
+}
+
+const (
+	attempts   = 5
+	firstPause = 5 * time.Millisecond
+)
+
+// Call runs statements on a connection within Config.Timeout. It runs them
+// again only while it is certain that they have not happened. An error for
+// having found no row is an answer, and is returned as it is.
+func (db *DB) Call(ctx context.Context, run func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, db.Config.Timeout)
+	defer cancel()
+	var err error
+	for n := range attempts {
+		if n > 0 && !pause(ctx, n) {
+			break
+		}
+		if db.life.Err() != nil {
+			return ErrClosed
+		}
+		var conn *pgxpool.Conn
+		if conn, err = db.pool.Acquire(ctx); err != nil {
+			continue // nothing was sent
+		}
+		err = run(ctx, conn.Conn())
+		verdict := judge(err)
+		if errors.Is(err, pgx.ErrNoRows) {
+			verdict = done
+		}
+		if verdict == elsewhere {
+			conn.Conn().Close(ctx) //nolint:errcheck // it is of no use
+		}
+		conn.Release()
+		switch verdict {
+		case done:
+			return err
+		case undone:
+			return UnavailableError(err)
+		case unknown:
+			return UnknownError(err)
+		}
+	}
+	return UnavailableError(err)
+}
+
+// pause waits before the next attempt, longer each time, and reports whether
+// there is time for one.
+func pause(ctx context.Context, attempt int) bool {
+	longest := firstPause << (attempt - 1)
+	timer := time.NewTimer(rand.N(longest))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

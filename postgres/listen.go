@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// reconnectEvery is how long to wait after a listening connection is lost.
+const reconnectEvery = time.Second
+
+// CanListen reports whether notifications can be heard: not through a pooler,
+// unless Config.ListenAddress leads past it.
+func (db *DB) CanListen() bool { return !db.pooled || db.Config.ListenAddress != "" }
+
+// Listen returns a connection of its own on which the notifications of a
+// channel arrive. The caller closes it.
+func (db *DB) Listen(ctx context.Context, channel string) (*pgx.Conn, error) {
+	address := db.Config.ListenAddress
+	if address == "" {
+		address = db.Config.Address
+	}
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, explain(err)
+	}
+	config.RuntimeParams["application_name"] = "sluice listening"
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = db.Config.Timeout
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, explain(err)
+	}
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	}
+	return conn, nil
+}
+
+// Follow listens to a channel until db is closed, and connects again whenever
+// the connection is lost. It calls hearing when notifications begin to be heard
+// and when they cease to be, and heard with each of them.
+func (db *DB) Follow(channel string, hearing func(bool), heard func(payload string)) {
+	db.Go(func() {
+		for db.life.Err() == nil {
+			err := db.follow(channel, hearing, heard)
+			hearing(false)
+			if db.life.Err() != nil {
+				return
+			}
+			db.Config.Log.Warn("postgres: listening for notifications was interrupted", "channel", channel, "error", err)
+			select {
+			case <-time.After(reconnectEvery):
+			case <-db.life.Done():
+			}
+		}
+	})
+}
+
+func (db *DB) follow(channel string, hearing func(bool), heard func(payload string)) error {
+	conn, err := db.Listen(db.life, channel)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(db.life)) //nolint:errcheck // it ends either way
+	hearing(true)
+	for {
+		n, err := conn.WaitForNotification(db.life)
+		if err != nil {
+			return err
+		}
+		heard(n.Payload)
+	}
+}

@@ -1,0 +1,141 @@
+package limitstore
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
+
+// Hold grants tokens ahead of need, all requests in one call if they can be.
+func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
+	if err := s.db.Ready(ctx); err != nil {
+		return err
+	}
+	for i := range requests { // before anything happens
+		if _, err := s.limits.get(requests[i].Limit); err != nil {
+			return err
+		}
+	}
+	return s.inBatches(len(requests), func(i int) *sluice.Key { return &requests[i].Key }, func(which []int) error {
+		return s.hold(ctx, requests, which, grants)
+	})
+}
+
+func (s *Store) hold(ctx context.Context, requests []sluice.HoldRequest, which []int, grants []sluice.Grant) error {
+	return s.withWindows(func(now int64) error {
+		var r request
+		for _, i := range which {
+			q := &requests[i]
+			if err := s.add(&r, []sluice.Demand{{Key: q.Key, Limit: q.Limit}}, now); err != nil {
+				return err
+			}
+			r.arg(holdArg(q), &q.Key)
+		}
+		reply, err := s.call(ctx, r.first(header(holding)), &r)
+		if err != nil {
+			return err
+		}
+		if err := checkReply(reply, len(which)*grantSize); err != nil {
+			return err
+		}
+		for n, i := range which {
+			readGrant(reply[answerSize+n*grantSize:], &grants[i])
+		}
+		return nil
+	})
+}
+
+func holdArg(q *sluice.HoldRequest) string {
+	b := make([]byte, 0, 64)
+	b = appendNumber(b, int64(max(q.Min, 1)))
+	b = appendNumber(b, int64(q.Max))
+	b = appendNumber(b, q.TTL.Microseconds())
+	b = appendNumber(b, int64(q.Spent))
+	return string(appendHoldID(appendHoldID(b, q.ID), q.Previous))
+}
+
+func appendHoldID(b []byte, id sluice.HoldID) []byte {
+	b = binary.BigEndian.AppendUint64(b, id.Node)
+	return binary.BigEndian.AppendUint64(b, id.Seq)
+}
+
+const grantSize = 49
+
+func readGrant(s string, g *sluice.Grant) {
+	*g = sluice.Grant{
+		Recalled:  s[0]&1 != 0,
+		Held:      s[0]&2 != 0,
+		Amount:    sluice.Tokens(readNumber(s[1:])),
+		Remaining: sluice.Tokens(readNumber(s[9:])),
+		Now:       time.UnixMicro(readNumber(s[25:])),
+		RetryIn:   wait(readNumber(s[33:])),
+		Free:      sluice.Tokens(readNumber(s[41:])),
+	}
+	if g.Amount > 0 {
+		g.Expires = time.UnixMicro(readNumber(s[17:]))
+	}
+}
+
+// Return closes holds and removes tickets.
+func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
+	if err := s.db.Ready(ctx); err != nil {
+		return err
+	}
+	return s.inBatches(len(returns), func(i int) *sluice.Key { return &returns[i].Key }, func(which []int) error {
+		var r request
+		for _, i := range which {
+			back := &returns[i]
+			b := appendHoldID(appendNumber(nil, int64(back.Spent)), back.ID)
+			r.arg(string(append(b, back.Key.Limit...)), &back.Key)
+		}
+		reply, err := s.call(ctx, r.first(header(returning)), &r)
+		if err != nil {
+			return err
+		}
+		return checkReply(reply, 0)
+	})
+}
+
+// Reset makes buckets full again.
+func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
+	if err := s.db.Ready(ctx); err != nil {
+		return err
+	}
+	return s.inBatches(len(keys), func(i int) *sluice.Key { return &keys[i] }, func(which []int) error {
+		var r request
+		for _, i := range which {
+			r.arg(keys[i].Limit, &keys[i])
+		}
+		reply, err := s.call(ctx, r.first(header(resetting)), &r)
+		if err != nil {
+			return err
+		}
+		return checkReply(reply, 0)
+	})
+}
+
+// maxBatch is how many things one call may be about: keys are numbered in a
+// byte, and nobody else is served while the script runs.
+const maxBatch = 128
+
+// inBatches does something to n things that need not be done together.
+func (s *Store) inBatches(n int, key func(int) *sluice.Key, do func(which []int) error) error {
+	for from := 0; from < n; from += maxBatch {
+		err := s.slotBySlot(min(maxBatch, n-from), func(i int) *sluice.Key { return key(from + i) }, func(which []int) error {
+			shifted := make([]int, len(which))
+			for i := range which {
+				shifted[i] = which[i] + from
+			}
+			return do(shifted)
+		})
+		if err != nil {
+			if from > 0 {
+				return afterSome(err)
+			}
+			return err
+		}
+	}
+	return nil
+}

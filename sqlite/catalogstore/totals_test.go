@@ -1,0 +1,48 @@
+package catalogstore_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/sqlite/catalogstore"
+)
+
+// TestTotalsOfAnOlderFile opens a file from before there were totals.
+func TestTotalsOfAnOlderFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sluice.db")
+	open(t, path)
+	raw, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	for _, statement := range []string{
+		`DELETE FROM catalog_usage WHERE span = 'total'`,
+		`ALTER TABLE catalog_usage DROP COLUMN last`,
+		`PRAGMA user_version = 3`,
+		`INSERT INTO catalog_usage VALUES
+			('n', 'hour', 'alice', 'api', 'rpm', 90000, 1000, 1), ('n', 'day', 'alice', 'api', 'rpm', 86400, 5000, 3),
+			('n', 'day', 'alice', 'api', 'rpm', 172800, 7000, 4), ('n', 'day', 'bob', 'api', 'rpm', 172800, 1000, 1)`,
+	} {
+		if _, err := raw.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := catalogstore.New(open(t, path))
+	rows, err := c.Totals(t.Context(), "n", []catalog.Series{{Entity: "alice", Resource: "api", Limit: "rpm"}, {Entity: "bob", Resource: "api", Limit: "rpm"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][2]int64{}
+	for _, r := range rows {
+		got[r.Entity] = [2]int64{r.Amount, r.Count}
+		if !r.Last.IsZero() {
+			t.Errorf("%s was last taken at %s, which nobody knows", r.Entity, r.Last)
+		}
+	}
+	if len(got) != 2 || got["alice"] != [2]int64{12000, 7} || got["bob"] != [2]int64{1000, 1} {
+		t.Errorf("totals are %v, want the sums of the days", got)
+	}
+}

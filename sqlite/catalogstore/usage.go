@@ -1,0 +1,218 @@
+package catalogstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// AddUsage is part of [catalog.Store].
+func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
+	if len(b.Rows) > maxBatch {
+		return fmt.Errorf("sqlite: usage: %d rows: must be at most %d", len(b.Rows), maxBatch)
+	}
+	return c.db.Write(ctx, func(tx *sql.Tx) error {
+		var seq int64
+		err := tx.QueryRowContext(ctx, `SELECT seq FROM catalog_node WHERE node = ?`, b.Node).Scan(&seq)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if b.Seq <= seq {
+			return nil // it was added before
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO catalog_node VALUES (?, ?, ?)
+			ON CONFLICT DO UPDATE SET seq = excluded.seq, at = excluded.at`, b.Node, b.Seq, time.Now().Unix()); err != nil {
+			return err
+		}
+		add, err := tx.PrepareContext(ctx, `INSERT INTO catalog_usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET amount = amount + excluded.amount, count = count + excluded.count, last = max(last, excluded.last)`)
+		if err != nil {
+			return err
+		}
+		defer add.Close()
+		for i := range b.Rows {
+			r := &b.Rows[i]
+			if _, err := add.ExecContext(ctx, r.Namespace, r.Span, r.Entity, r.Resource, r.Limit, r.Seconds(), r.Amount, r.Count, r.Microseconds()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Usage is part of [catalog.Store].
+func (c *Store) Usage(ctx context.Context, q catalog.UsageQuery) (catalog.UsagePage, error) {
+	statement, args, err := usageStatement(q)
+	if err != nil {
+		return catalog.UsagePage{}, err
+	}
+	return c.usage(ctx, statement, args, q, func(r *catalog.UsageRow) string {
+		start := strconv.FormatInt(r.Seconds(), 10)
+		if q.Entity != "" {
+			return catalog.EncodeCursor(r.Resource, r.Limit, start)
+		}
+		return catalog.EncodeCursor(start, r.Entity, r.Limit)
+	})
+}
+
+// SumUsage is part of [catalog.Store].
+func (c *Store) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.UsagePage, error) {
+	statement, args, err := sumStatement(q)
+	if err != nil {
+		return catalog.UsagePage{}, err
+	}
+	return c.usage(ctx, statement, args, q, func(r *catalog.UsageRow) string {
+		return catalog.EncodeCursor(r.Entity, r.Resource, r.Limit)
+	})
+}
+
+// Totals is part of [catalog.Store].
+func (c *Store) Totals(ctx context.Context, namespace string, series []catalog.Series) ([]catalog.UsageRow, error) {
+	var rows []catalog.UsageRow
+	for some := range slices.Chunk(series, totalsAtOnce) {
+		statement, args := totalsStatement(namespace, some)
+		err := c.query(ctx, statement, args, func(found *sql.Rows) error {
+			r := catalog.UsageRow{Namespace: namespace, Span: catalog.Total}
+			var last int64
+			err := found.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last)
+			r.Stored(0, last)
+			rows = append(rows, r)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func totalsStatement(namespace string, series []catalog.Series) (string, []any) {
+	var args []any
+	for _, s := range series {
+		args = append(args, s.Entity, s.Resource, s.Limit)
+	}
+	return `WITH asked (entity, resource, lim) AS (VALUES (?, ?, ?)` + strings.Repeat(`, (?, ?, ?)`, len(series)-1) + `)
+		SELECT u.entity, u.resource, u.lim, u.amount, u.count, u.last FROM asked a CROSS JOIN catalog_usage u
+		WHERE u.namespace = ? AND u.span = 'total' AND u.entity = a.entity AND u.resource = a.resource AND u.lim = a.lim AND u.start = 0`,
+		append(args, namespace)
+}
+
+// totalsAtOnce bounds how long a statement is.
+const totalsAtOnce = 200
+
+func (c *Store) usage(ctx context.Context, statement string, args []any, q catalog.UsageQuery, cursor func(*catalog.UsageRow) string) (catalog.UsagePage, error) {
+	var page catalog.UsagePage
+	err := c.query(ctx, statement, args, func(rows *sql.Rows) error {
+		r := catalog.UsageRow{Namespace: q.Namespace, Span: q.Span}
+		var start, last int64
+		err := rows.Scan(&r.Entity, &r.Resource, &r.Limit, &start, &r.Amount, &r.Count, &last)
+		r.Stored(start, last)
+		if start < 0 { // a sum
+			r.Start = time.Time{}
+		}
+		page.Rows = append(page.Rows, r)
+		return err
+	})
+	if len(page.Rows) > q.Max {
+		page.Rows = page.Rows[:q.Max]
+		page.Next = cursor(&page.Rows[q.Max-1])
+	}
+	return page, err
+}
+
+// usageStatement lists an entity's rows in the order of the primary key, and
+// a resource's in order of time.
+func usageStatement(q catalog.UsageQuery) (string, []any, error) {
+	after, err := catalog.DecodeCursor(q.Cursor, 3)
+	if err != nil {
+		return "", nil, err
+	}
+	const columns = `SELECT entity, resource, lim, start, amount, count, last FROM catalog_usage `
+	args := []any{q.Namespace, q.Span}
+	from, to := q.Window()
+	times := []any{from, to}
+	number := func(part int) int64 { // a cursor that somebody made up finds nothing worse than another row
+		n, _ := strconv.ParseInt(after[part], 10, 64)
+		return n
+	}
+	var statement, order string
+	between := ` AND +start >= ? AND +start < ?` // the plus keeps SQLite from going by time and then sorting
+	switch {
+	case q.Entity != "":
+		statement = columns + `WHERE namespace = ? AND span = ? AND entity = ?`
+		args = append(args, q.Entity)
+		order = ` ORDER BY resource, lim, start`
+		if q.Resource != "" {
+			// Leaving out what is the same in all keeps SQLite from sorting.
+			statement, args, order = statement+` AND resource = ?`, append(args, q.Resource), ` ORDER BY lim, start`
+			if after != nil {
+				statement, args = statement+` AND (lim, start) > (?, ?)`, append(args, after[1], number(2))
+			}
+		} else if after != nil {
+			statement, args = statement+` AND (resource, lim, start) > (?, ?, ?)`, append(args, after[0], after[1], number(2))
+		}
+	case q.Resource != "":
+		statement = columns + `INDEXED BY catalog_usage_time WHERE namespace = ? AND span = ? AND resource = ?`
+		args = append(args, q.Resource)
+		if after != nil {
+			statement, args = statement+` AND (start, entity, lim) > (?, ?, ?)`, append(args, number(0), after[1], after[2])
+			times[0] = max(from, number(0))
+		}
+		order, between = ` ORDER BY start, entity, lim`, ` AND start >= ? AND start < ?`
+	default:
+		return "", nil, errors.New("sqlite: usage: an entity or a resource must be named")
+	}
+	return statement + between + order + ` LIMIT ?`, append(append(args, times...), q.Max+1), nil
+}
+
+// sumStatement groups in the order of an index, so that a page reads only the
+// series that it returns.
+func sumStatement(q catalog.UsageQuery) (string, []any, error) {
+	after, err := catalog.DecodeCursor(q.Cursor, 3)
+	if err != nil {
+		return "", nil, err
+	}
+	const columns = `SELECT entity, resource, lim, -1, sum(amount), sum(count), max(last) FROM catalog_usage `
+	from, to := q.Window()
+	args := []any{q.Namespace, q.Span}
+	var statement, order string
+	switch {
+	case q.Entity != "":
+		statement = columns + `WHERE namespace = ? AND span = ? AND entity = ?`
+		args = append(args, q.Entity)
+		order = `resource, lim`
+		if q.Resource != "" {
+			statement, args, order = statement+` AND resource = ?`, append(args, q.Resource), `lim`
+			if after != nil {
+				statement, args = statement+` AND lim > ?`, append(args, after[2])
+			}
+		} else if after != nil {
+			statement, args = statement+` AND (resource, lim) > (?, ?)`, append(args, after[1], after[2])
+		}
+	case q.Resource != "":
+		statement = columns + `INDEXED BY catalog_usage_resource WHERE namespace = ? AND span = ? AND resource = ?`
+		args = append(args, q.Resource)
+		if after != nil {
+			statement, args = statement+` AND (entity, lim) > (?, ?)`, append(args, after[0], after[2])
+		}
+		order = `entity, lim`
+	default:
+		statement = columns + `WHERE namespace = ? AND span = ?`
+		if after == nil {
+			statement += ` AND (entity, resource, lim) >= ('', '', '')` // all, in the order of the primary key
+		} else {
+			statement, args = statement+` AND (entity, resource, lim) > (?, ?, ?)`, append(args, after[0], after[1], after[2])
+		}
+		order = `entity, resource, lim`
+	}
+	// The plus keeps SQLite from going by time and then sorting.
+	statement += ` AND +start >= ? AND +start < ? GROUP BY ` + order + ` ORDER BY ` + order + ` LIMIT ?`
+	return statement, append(args, from, to, q.Max+1), nil
+}
