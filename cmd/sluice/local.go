@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -18,27 +17,26 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-func localCommand() *command {
+func localCommand() *cobra.Command {
 	var l local
-	return &command{
-		name: "local", summary: "start Redis and PostgreSQL for development", offline: true,
-		about: `They listen on free
-ports of this machine only, without passwords, until Ctrl-C. Without --dir
-everything is in a temporary folder that is removed at the end.`,
-		flags: func(f *flag.FlagSet) {
-			f.StringVar(&l.dir, "dir", "", "folder | keep the data in this folder")
-			f.StringVar(&l.only, "only", "", "server | start only redis or postgres")
-		},
-		examples: []string{"sluice local", "sluice local --dir ./data", "sluice local --only redis"},
-		run: func(ctx context.Context, c *call) error {
-			if l.only != "" && l.only != "redis" && l.only != "postgres" {
-				return c.wrong("--only %q: want redis or postgres", l.only)
-			}
-			return l.run(ctx, c)
-		},
-	}
+	return offline(&cobra.Command{
+		Use: "local", Short: "start Redis and PostgreSQL for development",
+		Long: `They listen on free ports of this machine only, without passwords, until
+Ctrl-C. Without --dir everything is in a temporary folder that is removed at
+the end.`,
+		Example: `sluice local
+sluice local --dir ./data
+sluice local --only redis`,
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&l.dir, "dir", "", "`folder` in which the data is kept")
+		choose(f, &l.only, "only", "", "start only this one", "redis", "postgres")
+	}, func(ctx context.Context, c *call) error {
+		return l.run(ctx, c)
+	})
 }
 
 // local is servers for development.

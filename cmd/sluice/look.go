@@ -3,27 +3,28 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sluice-go/sluice/client"
 )
 
-func resetCommand() *command {
-	return &command{
-		name: "reset", args: "ENTITY [RESOURCE]", summary: "make the buckets of an entity as new",
-		about:    "Those of its parents stay\nas they are.",
-		examples: []string{"sluice reset alice api"},
-		run: func(ctx context.Context, c *call) error {
-			if err := c.client.Reset(ctx, c.arg(0), c.arg(1)); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("reset %s", nameOf(c.arg(0), c.arg(1)))
-		},
-	}
+func resetCommand() *cobra.Command {
+	return online(&cobra.Command{
+		Use: "reset ENTITY [RESOURCE]", Short: "reset the buckets of an entity",
+		Long:    `Those of its parents stay as they are.`,
+		Example: "sluice reset alice api",
+	}, nil, func(ctx context.Context, c *call) error {
+		if err := c.client.Reset(ctx, c.arg(0), c.arg(1)); err != nil {
+			return c.trouble(err)
+		}
+		return c.done("reset %s", nameOf(c.arg(0), c.arg(1)))
+	})
 }
 
 // nameOf is who and what, for people.
@@ -34,59 +35,55 @@ func nameOf(entity, resource string) string {
 	return printable(entity + " on " + resource)
 }
 
-func adjustCommand() *command {
+func adjustCommand() *cobra.Command {
 	var cost costs
 	var limits rules
-	return &command{
-		name: "adjust", args: "ENTITY [RESOURCE]", summary: "consume or refund without asking",
-		about: "It may leave a\ndebt, which refill repays.",
-		flags: func(f *flag.FlagSet) {
-			f.Var(&cost, "cost", "name=n | how much of which limits: tpm=500; negative is a refund")
-			f.Var(&limits, "limit", "name=rule | a limit as name=rule in place of those stored; may be repeated")
-		},
-		examples: []string{"sluice adjust alice chat --cost tpm=-500"},
-		run: func(ctx context.Context, c *call) error {
-			if cost.all != 0 || len(cost.each) == 0 {
-				return c.wrong("want --cost by limit, such as tpm=-500")
-			}
-			d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Costs: cost.each, Limits: limits})
-			return c.settled("adjusted", &d, err)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "adjust ENTITY [RESOURCE]", Short: "consume or refund unconditionally",
+		Long:    `It may leave a debt, which refill repays.`,
+		Example: "sluice adjust alice chat --cost tpm=-500",
+	}, func(f *pflag.FlagSet) {
+		f.Var(&cost, "cost", "`cost` by limit, such as tpm=500; negative is a refund")
+		f.Var(&limits, "limit", "a limit as `name=rule`, in place of the stored ones; may be repeated")
+	}, func(ctx context.Context, c *call) error {
+		if cost.all != 0 || len(cost.each) == 0 {
+			return c.wrong("want --cost by limit, such as tpm=-500")
+		}
+		d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Costs: cost.each, Limits: limits})
+		return c.settled("adjusted", &d, err)
+	})
 }
 
-func statusCommand() *command {
+func statusCommand() *cobra.Command {
 	var me bool
-	return &command{
-		name: "status", args: "[ENTITY] [RESOURCE]", summary: "show how much of each limit is used",
-		about: `It
-shows tokens, utilization, the alarm (warning from 70 %, critical from 90 %), who
-waits in line, what was ever taken and when last, and what the node that answers
-was asked in the last minute. What was ever taken is up to a second old. Without
-a resource it is about all that the entity uses.`,
-		flags: func(f *flag.FlagSet) {
-			f.BoolVar(&me, "me", false, "for the holder of the API key in --token; then [RESOURCE] only")
-		},
-		examples: []string{"sluice status alice api", "sluice status --me --token @my-key"},
-		run: func(ctx context.Context, c *call) error {
-			var s client.Status
-			var err error
-			switch {
-			case me && len(c.args) > 1:
-				return c.wrong("unexpected argument %q", c.args[1])
-			case me:
-				s, err = c.client.Me(ctx, c.arg(0))
-			case len(c.args) == 0:
-				return c.wrong("ENTITY is missing")
-			default:
-				s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
-			}
-			if err != nil {
-				return c.trouble(err)
-			}
-			return c.printAnswer(func(w io.Writer) error { return writeStatus(w, &s) })
-		},
-	}
+	return online(&cobra.Command{
+		Use: "status [ENTITY] [RESOURCE]", Short: "show how much of each limit is used",
+		Long: `It shows tokens, utilization, the alarm (warning from 70 %, critical from 90
+%), who waits in line, what was ever taken and when last, and what the node
+that answers was asked in the last minute. What was ever taken is up to a
+second old. Without a resource it is about all that the entity uses.`,
+		Example: `sluice status alice api
+sluice status --me --token @my-key`,
+	}, func(f *pflag.FlagSet) {
+		f.BoolVar(&me, "me", false, "show the holder of the API key in --token; the only argument is then RESOURCE")
+	}, func(ctx context.Context, c *call) error {
+		var s client.Status
+		var err error
+		switch {
+		case me && len(c.args) > 1:
+			return c.wrong("unexpected argument %q", c.args[1])
+		case me:
+			s, err = c.client.Me(ctx, c.arg(0))
+		case len(c.args) == 0:
+			return c.wrong("ENTITY is missing")
+		default:
+			s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
+		}
+		if err != nil {
+			return c.trouble(err)
+		}
+		return c.printAnswer(func(w io.Writer) error { return writeStatus(w, &s) })
+	})
 }
 
 func writeStatus(w io.Writer, s *client.Status) error {
@@ -178,35 +175,33 @@ func onNodes(n int) string {
 	return fmt.Sprintf("on %d nodes", n)
 }
 
-func explainCommand() *command {
+func explainCommand() *cobra.Command {
 	t := takeFlags{}
-	return &command{
-		name: "explain", args: "ENTITY [RESOURCE]", summary: "say which limits apply to a take, from where, and why it is refused",
-		about:    "It\nconsumes nothing, and exits with 0 even if the take would be refused.",
-		flags:    t.define,
-		examples: []string{"sluice explain alice chat --cost tpm=4000"},
-		run: func(ctx context.Context, c *call) error {
-			take, err := t.take(c)
-			if err != nil {
+	return online(&cobra.Command{
+		Use: "explain ENTITY [RESOURCE]", Short: "explain which limits apply to a take, from which level, and why it is refused",
+		Long:    `It consumes nothing, and exits with 0 even if the take would be refused.`,
+		Example: "sluice explain alice chat --cost tpm=4000",
+	}, t.define, func(ctx context.Context, c *call) error {
+		take, err := t.take(c)
+		if err != nil {
+			return err
+		}
+		e, err := c.client.Explain(ctx, take)
+		if err != nil {
+			return c.trouble(err)
+		}
+		return c.printAnswer(func(w io.Writer) error {
+			if _, err := fmt.Fprintln(w, strings.TrimSpace(e.Text)); err != nil {
 				return err
 			}
-			e, err := c.client.Explain(ctx, take)
-			if err != nil {
-				return c.trouble(err)
+			if e.Decision == nil {
+				_, err := fmt.Fprintln(w, "\na take would be allowed: no limit applies")
+				return err
 			}
-			return c.printAnswer(func(w io.Writer) error {
-				if _, err := fmt.Fprintln(w, strings.TrimSpace(e.Text)); err != nil {
-					return err
-				}
-				if e.Decision == nil {
-					_, err := fmt.Fprintln(w, "\na take would be allowed: no limit applies")
-					return err
-				}
-				if _, err := fmt.Fprint(w, "\na take would be "); err != nil {
-					return err
-				}
-				return writeDecision(w, e.Decision, take.Entity)
-			})
-		},
-	}
+			if _, err := fmt.Fprint(w, "\na take would be "); err != nil {
+				return err
+			}
+			return writeDecision(w, e.Decision, take.Entity)
+		})
+	})
 }

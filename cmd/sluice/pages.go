@@ -1,9 +1,10 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/client"
 )
@@ -11,8 +12,8 @@ import (
 // length is a flag of lists: how many things to show.
 type length int
 
-func (l *length) define(f *flag.FlagSet) {
-	f.IntVar((*int)(l), "max", 100, "number | show at most this many")
+func (l *length) define(f *pflag.FlagSet) {
+	f.IntVar((*int)(l), "max", 100, "show at most this `number`")
 }
 
 // collect reads pages until there are as many things as wanted, or no more.
