@@ -65,6 +65,7 @@ COMP_POINT=${#COMP_LINE}
 # What the package bash-completion has.
 _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}") cword=$COMP_CWORD cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}; }
 # What bash does: without an answer it completes files, unless told not to.
+type() { echo builtin; }
 compopt() { [[ $* != *"+o default"* ]] || files=no; }
 __start_sluice
 if ((${#COMPREPLY[@]} == 0)) && [[ -z $files ]]; then COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")); fi

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/gateway"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/metrics"
+	"github.com/sluice-go/sluice/server"
 )
 
 // gatewayFlags are what gateway can be told.
@@ -95,7 +98,11 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		if err := run.listen("admin-listen", f.admin); err != nil {
 			return err
 		}
-		run.oversee("admin-listen", s.admin(&run.draining, loopback(f.admin) || f.clientCA != ""))
+		admin := s.admin(&run.draining, loopback(f.admin) || f.clientCA != "")
+		if err := s.look(admin, &f.listening, f.alerts, log); err != nil {
+			return err
+		}
+		run.oversee("admin-listen", admin)
 	}
 	g.Server().Handler = s.follow(g, f.accessLog, log)
 	run.serveWith("listen", g.Server(), g.Shutdown)
@@ -105,7 +112,7 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		scheme = "https"
 	}
 	if f.admin != "" {
-		metrics = fmt.Sprintf("  metrics   %s://%s/metrics\n", scheme, reachable(run.address("admin-listen")))
+		metrics = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics\n  look      sluice top --server %[1]s://%[2]s\n", scheme, reachable(run.address("admin-listen")))
 	}
 	at := scheme + "://" + reachable(run.address("listen"))
 	if _, err := fmt.Fprintf(stdout, "sluice passes requests on from %s to %s\n  policy    %s\n%s\nTry it:\n  curl -i %[1]s/\n\nStop it with Ctrl-C.\n",
@@ -117,6 +124,22 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 	}
 	_, err = fmt.Fprintln(stdout, "stopped; every request that had begun was answered")
 	return err
+}
+
+// look adds the endpoints of the HTTP API that only look.
+func (s *stack) look(mux *http.ServeMux, l *listening, alerts catalog.Thresholds, log *slog.Logger) error {
+	access := server.Access{Open: loopback(l.admin)}
+	if l.clientCA != "" {
+		access.Certificates = server.RoleRead
+	}
+	handler, err := server.Handler(server.Config{
+		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Thresholds: alerts, Access: access, LookOnly: true, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	mux.Handle("/v1/", handler)
+	return nil
 }
 
 // watchfulGate decides requests by the policy, writes down refusals as it
