@@ -47,10 +47,7 @@ sluice audit list '$SYSTEM' --json`,
 			page, err := c.client.Audit(ctx, q)
 			return page.Events, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
-		return printList(c, "events", all, more, newTable("TIME", "WHO", "FROM", "DID", "TO", "REASON"), func(e *catalog.Event) []string {
+		return printList(c, err, "events", all, more, newTable("TIME", "WHO", "FROM", "DID", "TO", "REASON"), func(e *catalog.Event) []string {
 			return []string{moment(e.Time), e.Actor, e.From, e.Action, e.Subject, e.Reason}
 		})
 	})
@@ -72,9 +69,9 @@ func auditArchiveCommand() *cobra.Command {
 		}
 		c.recorder.on = false // it is not JSON, and can be long
 		if path == "-" {
-			return c.trouble(c.client.ArchiveAudit(ctx, before.Time, c.stdout))
+			return c.client.ArchiveAudit(ctx, before.Time, c.stdout)
 		}
-		n, err := writeWhole(path, func(w io.Writer) error { return c.trouble(c.client.ArchiveAudit(ctx, before.Time, w)) })
+		n, err := writeWhole(path, func(w io.Writer) error { return c.client.ArchiveAudit(ctx, before.Time, w) })
 		if err != nil {
 			return err
 		}
@@ -126,9 +123,6 @@ func auditPruneCommand() *cobra.Command {
 			return err
 		}
 		n, err := reason.client(c).PruneAudit(ctx, before.Time)
-		if err != nil {
-			return c.trouble(err)
-		}
-		return c.done("removed %d changes before %s", n, moment(before.Time))
+		return c.done(err, "removed %d changes before %s", n, moment(before.Time))
 	})
 }

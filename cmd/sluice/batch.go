@@ -110,7 +110,7 @@ func takeBatch(ctx context.Context, c *call, path string) error {
 		}
 		outcomes, err := c.client.Takes(ctx, takes...)
 		if err != nil {
-			return c.trouble(err)
+			return err
 		}
 		for i := range outcomes {
 			switch o := &outcomes[i]; {
@@ -120,7 +120,7 @@ func takeBatch(ctx context.Context, c *call, path string) error {
 				refused = true
 			}
 		}
-		return c.printAnswer(func(w io.Writer) error { return writeOutcomes(w, takes, outcomes) })
+		return c.printAnswer(nil, func(w io.Writer) error { return writeOutcomes(w, takes, outcomes) })
 	})
 	switch {
 	case err != nil:

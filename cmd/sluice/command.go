@@ -62,7 +62,7 @@ func online(cmd *cobra.Command, define func(*pflag.FlagSet), run func(context.Co
 		if err := c.open(c.json); err != nil {
 			return fmt.Errorf("%s: %w", path(cmd), err)
 		}
-		return run(ctx, c)
+		return c.trouble(run(ctx, c))
 	})
 	settings(cmd.Flags(), to.define)
 	return cmd

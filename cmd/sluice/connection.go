@@ -136,8 +136,11 @@ type tee struct {
 }
 
 // printAnswer writes the server's last answer if JSON was asked for, and else
-// what forPeople writes.
-func (c *call) printAnswer(forPeople func(io.Writer) error) error {
+// what forPeople writes; unless there was an error, which it returns.
+func (c *call) printAnswer(err error, forPeople func(io.Writer) error) error {
+	if err != nil {
+		return err
+	}
 	if !c.json {
 		return forPeople(c.stdout)
 	}
@@ -148,8 +151,8 @@ func (c *call) printAnswer(forPeople func(io.Writer) error) error {
 }
 
 // done is printAnswer for changes that leave nothing to show.
-func (c *call) done(format string, args ...any) error {
-	return c.printAnswer(func(w io.Writer) error {
+func (c *call) done(err error, format string, args ...any) error {
+	return c.printAnswer(err, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
 		return err
 	})

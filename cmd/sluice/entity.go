@@ -59,10 +59,7 @@ func entityCreateCommand() *cobra.Command {
 }
 
 func (c *call) entity(e *catalog.Entity, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(err, func(w io.Writer) error {
 		var meta []string
 		for _, name := range slices.Sorted(maps.Keys(e.Metadata)) {
 			meta = append(meta, name+"="+e.Metadata[name])
@@ -102,10 +99,7 @@ sluice entity list --tier pro --json`,
 			page, err := c.client.Entities(ctx, client.EntityQuery{Parent: parent, Tier: tier, Page: p})
 			return page.Entities, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
-		return printList(c, "entities", all, more, newTable("ENTITY", "NAME", "PARENT", "CASCADES", "TIER", ">VERSION"),
+		return printList(c, err, "entities", all, more, newTable("ENTITY", "NAME", "PARENT", "CASCADES", "TIER", ">VERSION"),
 			func(e *catalog.Entity) []string {
 				return []string{e.ID, e.Name, e.Parent, yes(e.Cascade), e.Tier, number(e.Version)}
 			})
@@ -125,7 +119,7 @@ sluice entity update alice --parent ''`,
 	}, flags(e.define, version.define, reason.define), func(ctx context.Context, c *call) error {
 		now, err := c.client.Entity(ctx, c.arg(0))
 		if err != nil {
-			return c.trouble(err)
+			return err
 		}
 		for flag, change := range map[string]func(){
 			"name":    func() { now.Name = e.name },
@@ -174,10 +168,7 @@ func entityDeleteCommand() *cobra.Command {
 		Example: `sluice entity delete alice
 sluice entity delete acme --children lift`,
 	}, flags(children.define, version.define, reason.define), func(ctx context.Context, c *call) error {
-		if err := reason.client(c).DeleteEntity(ctx, c.arg(0), int64(version), children.read()); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("deleted %s", printable(c.arg(0)))
+		return c.done(reason.client(c).DeleteEntity(ctx, c.arg(0), int64(version), children.read()), "deleted %s", printable(c.arg(0)))
 	})
 }
 
@@ -202,7 +193,7 @@ that it was erased.`,
 // erased says how much there was of something that is gone.
 func (c *call) erased(how string, e client.Erased, err error) error {
 	if err != nil {
-		return c.trouble(err)
+		return err
 	}
 	if c.json {
 		return c.printJSON(e)
@@ -226,7 +217,7 @@ func (c *call) erased(how string, e client.Erased, err error) error {
 	if len(parts) == 0 {
 		parts = []string{"there was nothing"}
 	}
-	return c.done("%s %s: %s", how, printable(c.arg(0)), strings.Join(parts, ", "))
+	return c.done(nil, "%s %s: %s", how, printable(c.arg(0)), strings.Join(parts, ", "))
 }
 
 // reasonFlag is why something is changed, for the audit log.

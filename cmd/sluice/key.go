@@ -50,17 +50,11 @@ func keyFields(k *catalog.Key) fields {
 }
 
 func (c *call) key(k *catalog.Key, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(keyFields(k).writeTo)
+	return c.printAnswer(err, keyFields(k).writeTo)
 }
 
 func (c *call) newKey(k *client.NewKey, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(err, func(w io.Writer) error {
 		if err := keyFields(&k.Key).writeTo(w); err != nil {
 			return err
 		}
@@ -97,11 +91,8 @@ func keyListCommand() *cobra.Command {
 			page, err := c.client.Keys(ctx, entity, p)
 			return page.Keys, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
 		now := time.Now()
-		return printList(c, "keys", all, more, newTable("KEY", "ENTITY", "NAME", "TIER", "SCOPES", "STATE", "EXPIRES", "LAST USED"), func(k *catalog.Key) []string {
+		return printList(c, err, "keys", all, more, newTable("KEY", "ENTITY", "NAME", "TIER", "SCOPES", "STATE", "EXPIRES", "LAST USED"), func(k *catalog.Key) []string {
 			state := "valid"
 			switch {
 			case !k.Revoked.IsZero():
@@ -187,9 +178,6 @@ func keyDeleteCommand() *cobra.Command {
 		Use: "delete KEY", Short: "delete a key and its record",
 		Example: "sluice key delete ID",
 	}, reason.define, func(ctx context.Context, c *call) error {
-		if err := reason.client(c).DeleteKey(ctx, c.arg(0)); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("deleted key %s", printable(c.arg(0)))
+		return c.done(reason.client(c).DeleteKey(ctx, c.arg(0)), "deleted key %s", printable(c.arg(0)))
 	})
 }

@@ -69,10 +69,10 @@ sluice lease adjust ID --keep 10m`,
 		}
 		if keep != 0 {
 			if err := lease.Renew(ctx, time.Duration(keep)); err != nil {
-				return c.trouble(err)
+				return err
 			}
 			if len(cost.each) == 0 {
-				return c.done("lives for %s from now on", span(time.Duration(keep)))
+				return c.done(nil, "lives for %s from now on", span(time.Duration(keep)))
 			}
 		}
 		d, err := lease.Adjust(ctx, cost.list()...)
@@ -100,19 +100,13 @@ func releaseCommand() *cobra.Command {
 		Use: "release LEASE", Short: "end a lease and return its tokens",
 		Example: "sluice lease release ID",
 	}, nil, func(ctx context.Context, c *call) error {
-		if err := c.client.Lease(c.arg(0)).Release(ctx); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("released")
+		return c.done(c.client.Lease(c.arg(0)).Release(ctx), "released")
 	})
 }
 
 // settled prints what became of a lease. A debt is no refusal.
 func (c *call) settled(how string, d *sluice.Decision, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(err, func(w io.Writer) error {
 		if _, err := fmt.Fprintln(w, how); err != nil {
 			return err
 		}

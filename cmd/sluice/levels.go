@@ -89,19 +89,13 @@ func removeLimits(cmd *cobra.Command, define func(*pflag.FlagSet), at func(*call
 	var reason reasonFlag
 	return online(cmd, flags(define, version.define, reason.define), func(ctx context.Context, c *call) error {
 		scope := at(c)
-		if err := reason.client(c).RemoveLimits(ctx, scope, int64(version)); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("removed the limits of %s", printable(scope.String()))
+		return c.done(reason.client(c).RemoveLimits(ctx, scope, int64(version)), "removed the limits of %s", printable(scope.String()))
 	})
 }
 
 // limits prints what is stored at one place.
 func (c *call) limits(l *catalog.StoredLimits, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(err, func(w io.Writer) error {
 		if _, err := fmt.Fprintf(w, "limits of %s, version %d\n", printable(l.Scope.String()), l.Version); err != nil {
 			return err
 		}
@@ -166,7 +160,7 @@ func listLimits(cmd *cobra.Command, define func(*pflag.FlagSet), query func(*cal
 		if len(all) == 0 && !c.json {
 			return c.say("no limits at level " + cmp.Or(q.Level, "entity"))
 		}
-		return printList(c, "limits", all, more, newTable("OF", "LIMITS", "FROM FILE", ">VERSION"), func(l *catalog.StoredLimits) []string {
+		return printList(c, nil, "limits", all, more, newTable("OF", "LIMITS", "FROM FILE", ">VERSION"), func(l *catalog.StoredLimits) []string {
 			var rules []string
 			for _, name := range l.Limits.Names() {
 				rules = append(rules, name+" "+l.Limits[name].String())
@@ -199,11 +193,8 @@ func resourceBucketsCommand() *cobra.Command {
 			page, err := c.client.Buckets(ctx, client.BucketQuery{Resource: c.arg(0), Page: p})
 			return page.Buckets, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
 		slices.SortFunc(all, func(a, b client.Bucket) int { return byName(&a, &b) })
-		return printList(c, "buckets", all, more, newTable("ENTITY", "LIMIT", "RULE", ">LEFT", ">HELD", ">CONSUMED", ">USED", "ALARM", "FULL IN", ">WAITING", ">TAKES", "LAST"),
+		return printList(c, err, "buckets", all, more, newTable("ENTITY", "LIMIT", "RULE", ">LEFT", ">HELD", ">CONSUMED", ">USED", "ALARM", "FULL IN", ">WAITING", ">TAKES", "LAST"),
 			func(b *client.Bucket) []string {
 				_, takes, last := totals(b.Total)
 				return []string{

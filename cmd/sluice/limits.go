@@ -62,7 +62,7 @@ func planCommand(name, summary string, apply bool) *cobra.Command {
 		if err != nil {
 			return c.planTrouble(err)
 		}
-		if err := c.printAnswer(func(w io.Writer) error { return writePlan(w, &plan) }); err != nil {
+		if err := c.printAnswer(nil, func(w io.Writer) error { return writePlan(w, &plan) }); err != nil {
 			return err
 		}
 		if name == "diff" && !plan.Empty {
@@ -91,7 +91,7 @@ func (c *call) planTrouble(err error) error {
 	if errors.As(err, &answer) && answer.Field == "namespace" {
 		return fmt.Errorf("%w; a file for another namespace names it: \"namespace: %s\"", err, printable(c.namespace))
 	}
-	return c.trouble(orCreate(err))
+	return orCreate(err)
 }
 
 func writePlan(w io.Writer, p *client.Plan) error {

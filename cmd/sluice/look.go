@@ -20,10 +20,7 @@ func resetCommand() *cobra.Command {
 		Long:    `Those of its parents stay as they are.`,
 		Example: "sluice reset alice api",
 	}, nil, func(ctx context.Context, c *call) error {
-		if err := c.client.Reset(ctx, c.arg(0), c.arg(1)); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("reset %s", nameOf(c.arg(0), c.arg(1)))
+		return c.done(c.client.Reset(ctx, c.arg(0), c.arg(1)), "reset %s", nameOf(c.arg(0), c.arg(1)))
 	})
 }
 
@@ -79,10 +76,7 @@ sluice status --me --token @my-key`,
 		default:
 			s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
 		}
-		if err != nil {
-			return c.trouble(err)
-		}
-		return c.printAnswer(func(w io.Writer) error { return writeStatus(w, &s) })
+		return c.printAnswer(err, func(w io.Writer) error { return writeStatus(w, &s) })
 	})
 }
 
@@ -187,10 +181,7 @@ func explainCommand() *cobra.Command {
 			return err
 		}
 		e, err := c.client.Explain(ctx, take)
-		if err != nil {
-			return c.trouble(err)
-		}
-		return c.printAnswer(func(w io.Writer) error {
+		return c.printAnswer(err, func(w io.Writer) error {
 			if _, err := fmt.Fprintln(w, strings.TrimSpace(e.Text)); err != nil {
 				return err
 			}

@@ -20,10 +20,7 @@ sluice entity list --namespace shop`,
 }
 
 func (c *call) showNamespace(n *catalog.Namespace, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(err, func(w io.Writer) error {
 		return fields{
 			{"namespace", n.Name}, {"description", n.Description}, {"created", moment(n.Created)},
 			{"being deleted", yes(n.Deleting)}, {"version", number(n.Version)},
@@ -41,10 +38,7 @@ func namespaceListCommand() *cobra.Command {
 			page, err := c.client.Namespaces(ctx, p)
 			return page.Namespaces, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
-		return printList(c, "namespaces", all, more, newTable("NAMESPACE", "DESCRIPTION", "CREATED"), func(n *catalog.Namespace) []string {
+		return printList(c, err, "namespaces", all, more, newTable("NAMESPACE", "DESCRIPTION", "CREATED"), func(n *catalog.Namespace) []string {
 			return []string{n.Name, n.Description, moment(n.Created)}
 		})
 	})

@@ -49,10 +49,7 @@ func overrideSetCommand() *cobra.Command {
 		o, err := c.client.SetOverride(ctx, catalog.Override{
 			Entity: c.arg(0), Limit: c.arg(1), Resource: resource, Setting: how.setting(limit), Until: until.Time, Reason: string(reason),
 		})
-		if err != nil {
-			return c.trouble(err)
-		}
-		return c.printAnswer(func(w io.Writer) error {
+		return c.printAnswer(err, func(w io.Writer) error {
 			return fields{
 				{"entity", o.Entity}, {"limit", o.Limit}, {"resource", o.Resource}, {"rule", o.Setting.String()},
 				{"until", moment(o.Until)}, {"reason", o.Reason}, {"by", o.By},
@@ -76,11 +73,8 @@ sluice override list --entity alice`,
 			page, err := c.client.Overrides(ctx, entity, p)
 			return page.Overrides, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
 		now := time.Now()
-		return printList(c, "overrides", all, more, newTable("ENTITY", "LIMIT", "RESOURCE", "RULE", "UNTIL", "STATE", "BY", "REASON"), func(o *catalog.Override) []string {
+		return printList(c, err, "overrides", all, more, newTable("ENTITY", "LIMIT", "RESOURCE", "RULE", "UNTIL", "STATE", "BY", "REASON"), func(o *catalog.Override) []string {
 			state := "active"
 			if !o.Until.After(now) {
 				state = "lapsed"
@@ -100,9 +94,6 @@ func overrideRemoveCommand() *cobra.Command {
 		f.StringVar(&resource, "resource", "", "the override on this `resource`")
 		reason.define(f)
 	}, func(ctx context.Context, c *call) error {
-		if err := reason.client(c).RemoveOverride(ctx, c.arg(0), c.arg(1), resource); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("removed the override of %s of %s", printable(c.arg(1)), printable(c.arg(0)))
+		return c.done(reason.client(c).RemoveOverride(ctx, c.arg(0), c.arg(1), resource), "removed the override of %s of %s", printable(c.arg(1)), printable(c.arg(0)))
 	})
 }

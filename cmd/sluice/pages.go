@@ -26,7 +26,7 @@ func collect[T any](c *call, most length, page func(client.Page) ([]T, string, e
 	for {
 		some, next, err := page(client.Page{Cursor: cursor, Max: min(int(most)-len(all), 1000)})
 		if err != nil {
-			return nil, false, c.trouble(err)
+			return nil, false, err
 		}
 		all = append(all, some...)
 		if next == "" || len(all) >= int(most) {
@@ -36,8 +36,12 @@ func collect[T any](c *call, most length, page func(client.Page) ([]T, string, e
 	}
 }
 
-// printList writes things as JSON under their name, or in a table.
-func printList[T any](c *call, name string, all []T, more bool, t *table, row func(*T) []string) error {
+// printList writes things as JSON under their name, or in a table; unless
+// there was an error, which it returns.
+func printList[T any](c *call, err error, name string, all []T, more bool, t *table, row func(*T) []string) error {
+	if err != nil {
+		return err
+	}
 	if c.json {
 		return c.printJSON(map[string]any{name: all, "more": more})
 	}

@@ -41,10 +41,7 @@ func replayStatsCommand() *cobra.Command {
 sluice replays stats --everyone --json`,
 	}, func(f *pflag.FlagSet) { f.BoolVar(&everyone, "everyone", false, "all namespaces together") }, func(ctx context.Context, c *call) error {
 		s, err := c.client.ReplayStats(ctx, everyone)
-		if err != nil {
-			return c.trouble(err)
-		}
-		return c.printAnswer(func(w io.Writer) error {
+		return c.printAnswer(err, func(w io.Writer) error {
 			return fields{
 				{"first runs", number(s.FirstRuns)}, {"replays", number(s.Replays)}, {"conflicts", number(s.Conflicts)},
 				{"mismatches", number(s.Mismatches)}, {"takeovers", number(s.Takeovers)}, {"outcome unknown", number(s.Unknown)},
@@ -67,10 +64,7 @@ func replayRecentCommand() *cobra.Command {
 		f.IntVar(&most, "max", 100, "show at most this `number`, up to 1000")
 	}, func(ctx context.Context, c *call) error {
 		all, err := c.client.RecentReplays(ctx, everyone, most)
-		if err != nil {
-			return c.trouble(err)
-		}
-		return printList(c, "replays", all, false, newTable("TENANT", "METHOD", "ROUTE", "KEY", "STATE", ">REPLAYS", "REPLAYED", "EXPIRES"), func(r *idempotency.Record) []string {
+		return printList(c, err, "replays", all, false, newTable("TENANT", "METHOD", "ROUTE", "KEY", "STATE", ">REPLAYS", "REPLAYED", "EXPIRES"), func(r *idempotency.Record) []string {
 			return []string{r.Scope.Tenant, r.Scope.Method, r.Scope.Route, r.Scope.Key, r.State.String(), number(r.Replays), moment(r.Replayed), moment(r.Expires)}
 		})
 	})
@@ -100,10 +94,7 @@ func replayLookupCommand() *cobra.Command {
 		Example: "sluice replays lookup POST /orders 7d3e",
 	}, nil, func(ctx context.Context, c *call) error {
 		record, response, err := c.client.LookupReplay(ctx, c.scope())
-		if err != nil {
-			return c.trouble(err)
-		}
-		return c.printAnswer(recordFields(&record, response).writeTo)
+		return c.printAnswer(err, recordFields(&record, response).writeTo)
 	})
 }
 
@@ -112,10 +103,7 @@ func replayForgetCommand() *cobra.Command {
 		Use: "forget " + replayArgs, Short: "delete what is stored for a key, so that the next request runs",
 		Example: "sluice replays forget POST /orders 7d3e",
 	}, nil, func(ctx context.Context, c *call) error {
-		if err := c.client.ForgetReplay(ctx, c.scope()); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("forgotten")
+		return c.done(c.client.ForgetReplay(ctx, c.scope()), "forgotten")
 	})
 }
 
@@ -181,10 +169,7 @@ sluice replays settle POST /orders 7d3e --status 201 --body answer.json`,
 			}
 			response = &made
 		}
-		if err := c.client.SettleReplay(ctx, c.scope(), response); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("settled")
+		return c.done(c.client.SettleReplay(ctx, c.scope(), response), "settled")
 	})
 }
 
@@ -236,9 +221,9 @@ elsewhere or was done, in which case the stored response is printed with
 		}
 		answer, err := c.client.ClaimReplay(ctx, claim)
 		if err != nil {
-			return c.trouble(err)
+			return err
 		}
-		if err := c.printAnswer(func(w io.Writer) error {
+		if err := c.printAnswer(nil, func(w io.Writer) error {
 			f := fields{{"verdict", answer.Verdict.String()}}
 			if answer.Verdict.Held() {
 				f = append(f, [2]string{"claim", answer.Token.String()})
@@ -270,10 +255,7 @@ func replayExtendCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(lease)); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("extended")
+		return c.done(c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(lease)), "extended")
 	})
 }
 
@@ -297,10 +279,7 @@ func replayCompleteCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := c.client.CompleteReplay(ctx, c.scope(), t, response, time.Duration(ttl)); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("completed")
+		return c.done(c.client.CompleteReplay(ctx, c.scope(), t, response, time.Duration(ttl)), "completed")
 	})
 }
 
@@ -314,9 +293,6 @@ func replayReleaseCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := c.client.ReleaseReplay(ctx, c.scope(), t); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("released")
+		return c.done(c.client.ReleaseReplay(ctx, c.scope(), t), "released")
 	})
 }

@@ -24,10 +24,7 @@ func slotPlanCommand() *cobra.Command {
 }
 
 func (c *call) slotPlan(p *schedule.Plan, err error) error {
-	if err != nil {
-		return c.trouble(orCreate(err))
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(orCreate(err), func(w io.Writer) error {
 		f := fields{
 			{"plan", p.Name}, {"version", number(p.Version)}, {"fits", fmt.Sprintf("%d in %s", p.MaxPerWindow, p.WindowSize)},
 			{"headroom", fmt.Sprintf("%d windows", p.Headroom)}, {"paused", yes(p.Paused)},
@@ -68,10 +65,7 @@ func slotPlanListCommand() *cobra.Command {
 			page, err := c.client.SlotPlans(ctx, p)
 			return page.Plans, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
-		return printList(c, "plans", all, more, planTable(), planRow)
+		return printList(c, err, "plans", all, more, planTable(), planRow)
 	})
 }
 
@@ -92,10 +86,7 @@ func slotPlanVersionsCommand() *cobra.Command {
 		Example: "sluice slots plan versions mail",
 	}, func(f *pflag.FlagSet) { f.IntVar(&most, "max", 100, "show at most this `number`, up to 1000") }, func(ctx context.Context, c *call) error {
 		all, err := c.client.SlotPlanVersions(ctx, c.plan(0), most)
-		if err != nil {
-			return c.trouble(orCreate(err))
-		}
-		return printList(c, "plans", all, false, planTable(), planRow)
+		return printList(c, orCreate(err), "plans", all, false, planTable(), planRow)
 	})
 }
 
@@ -122,7 +113,7 @@ sluice slots plan set mail --calendar office-hours.json`,
 			p, err = schedule.Plan{Name: c.plan(0)}, nil
 		}
 		if err != nil {
-			return c.trouble(err)
+			return err
 		}
 		if c.said("max-per-window") {
 			p.MaxPerWindow = most

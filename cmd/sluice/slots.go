@@ -36,10 +36,7 @@ func (c *call) plan(n int) string {
 }
 
 func (c *call) slot(s *schedule.Slot, err error) error {
-	if err != nil {
-		return c.trouble(orCreate(err))
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(orCreate(err), func(w io.Writer) error {
 		attempts := ""
 		if s.Attempts > 0 {
 			attempts = number(s.Attempts)
@@ -110,7 +107,7 @@ echo '{"event":"order-17","plan":"mail"}' | sluice slots batch -`,
 		err = lines(c.arg(0), file, batchSlots, func(_ int, batch []schedule.Request) error {
 			results, err := c.client.AssignSlots(ctx, batch)
 			if err != nil {
-				return c.trouble(orCreate(err))
+				return orCreate(err)
 			}
 			for i := range results {
 				if results[i].Err != nil {
@@ -190,10 +187,7 @@ sluice slots complete order-17 --fence 1 --failure 'no such address'`,
 		if fence == 0 {
 			return c.wrong("want --fence, as confirm answered it")
 		}
-		if err := c.client.CompleteSlot(ctx, c.arg(0), fence, failure); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("noted")
+		return c.done(c.client.CompleteSlot(ctx, c.arg(0), fence, failure), "noted")
 	})
 }
 
@@ -216,13 +210,13 @@ sluice slots load mail --step 1h --bars 24`,
 		}
 		h, err := c.client.SlotLoad(ctx, c.plan(0), from.Time, time.Duration(step), bars)
 		if err != nil {
-			return c.trouble(orCreate(err))
+			return orCreate(err)
 		}
 		h.Step = time.Duration(step)
 		if width == 0 {
 			width = c.columns()
 		}
-		return c.printAnswer(func(w io.Writer) error { return h.Write(w, width) })
+		return c.printAnswer(nil, func(w io.Writer) error { return h.Write(w, width) })
 	})
 }
 
@@ -245,10 +239,7 @@ sluice slots window mail --at 2026-01-31T12:00:00Z`,
 			page, err := c.client.SlotWindow(ctx, c.plan(0), at.Time, p)
 			return page.Slots, page.Next, orCreate(err)
 		})
-		if err != nil {
-			return err
-		}
-		return printList(c, "slots", all, more, newTable("EVENT", "STATE", "SCHEDULED", "REQUESTED", ">ATTEMPTS", "WORKER"), slotRow)
+		return printList(c, err, "slots", all, more, newTable("EVENT", "STATE", "SCHEDULED", "REQUESTED", ">ATTEMPTS", "WORKER"), slotRow)
 	})
 }
 
@@ -257,10 +248,7 @@ func slotSwitchCommand(name, summary, did string, do func(*client.Client, contex
 		Use: name + " " + "[PLAN]", Short: summary,
 		Example: "sluice slots " + name + " mail",
 	}, nil, func(ctx context.Context, c *call) error {
-		if err := do(c.client, ctx, c.plan(0)); err != nil {
-			return c.trouble(orCreate(err))
-		}
-		return c.done("%s %s", did, printable(c.plan(0)))
+		return c.done(orCreate(do(c.client, ctx, c.plan(0))), "%s %s", did, printable(c.plan(0)))
 	})
 }
 
@@ -269,10 +257,7 @@ func slotFlushCommand() *cobra.Command {
 		Use: "flush", Short: "make every node reload the plans",
 		Example: "sluice slots flush",
 	}, nil, func(ctx context.Context, c *call) error {
-		if err := c.client.FlushSlotPlans(ctx); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("flushed")
+		return c.done(c.client.FlushSlotPlans(ctx), "flushed")
 	})
 }
 
@@ -293,10 +278,7 @@ that a dispatcher runs, use --overdue.`,
 	}, func(ctx context.Context, c *call) error {
 		r.Plan, r.Age, r.Started = c.plan(0), time.Duration(age), started
 		report, err := c.client.ReconcileSlots(ctx, r)
-		if err != nil {
-			return c.trouble(orCreate(err))
-		}
-		return c.printAnswer(func(w io.Writer) error {
+		return c.printAnswer(orCreate(err), func(w io.Writer) error {
 			if _, err := fmt.Fprintf(w, "%d looked at, %d had started, %d reclaimed, %d leaked\n", report.Looked, report.Confirmed, report.Reclaimed, len(report.Leaked)); err != nil {
 				return err
 			}
@@ -327,10 +309,7 @@ sluice slots audit --plan mail`,
 			return c.wrong("want --event or --plan")
 		}
 		all, err := c.client.SlotAudit(ctx, q)
-		if err != nil {
-			return c.trouble(err)
-		}
-		return printList(c, "entries", all, false, newTable("TIME", "PLAN", "EVENT", "DID", ">ATTEMPT", "WORKER", "DETAIL"), func(e *schedule.Entry) []string {
+		return printList(c, err, "entries", all, false, newTable("TIME", "PLAN", "EVENT", "DID", ">ATTEMPT", "WORKER", "DETAIL"), func(e *schedule.Entry) []string {
 			attempt := ""
 			if e.Attempt > 0 {
 				attempt = number(e.Attempt)

@@ -130,9 +130,9 @@ sluice peek alice chat --cost tpm=4000`,
 func (c *call) decision(d *sluice.Decision, err error) error {
 	var refused *sluice.RefusedError
 	if err != nil && !errors.As(err, &refused) {
-		return c.trouble(err)
+		return err
 	}
-	if err := c.printAnswer(func(w io.Writer) error { return writeDecision(w, d, c.arg(0)) }); err != nil {
+	if err := c.printAnswer(nil, func(w io.Writer) error { return writeDecision(w, d, c.arg(0)) }); err != nil {
 		return err
 	}
 	if !d.Allowed {

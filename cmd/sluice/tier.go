@@ -24,10 +24,7 @@ sluice tier set-limits pro rpm=1000/minute`,
 }
 
 func (c *call) tier(t *catalog.Tier, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(func(w io.Writer) error {
+	return c.printAnswer(err, func(w io.Writer) error {
 		return fields{
 			{"tier", t.Name}, {"description", t.Description}, {"from file", t.Source},
 			{"version", number(t.Version)}, {"updated", moment(t.Updated)},
@@ -45,10 +42,7 @@ func tierListCommand() *cobra.Command {
 			page, err := c.client.Tiers(ctx, p)
 			return page.Tiers, page.Next, err
 		})
-		if err != nil {
-			return err
-		}
-		return printList(c, "tiers", all, more, newTable("TIER", "DESCRIPTION", "FROM FILE", ">VERSION"), func(t *catalog.Tier) []string {
+		return printList(c, err, "tiers", all, more, newTable("TIER", "DESCRIPTION", "FROM FILE", ">VERSION"), func(t *catalog.Tier) []string {
 			return []string{t.Name, t.Description, t.Source, number(t.Version)}
 		})
 	})
@@ -88,9 +82,6 @@ func tierDeleteCommand() *cobra.Command {
 		Use: "delete TIER", Short: "delete an unused tier and its limits",
 		Example: "sluice tier delete pro",
 	}, flags(version.define, reason.define), func(ctx context.Context, c *call) error {
-		if err := reason.client(c).DeleteTier(ctx, c.arg(0), int64(version)); err != nil {
-			return c.trouble(err)
-		}
-		return c.done("deleted tier %s", printable(c.arg(0)))
+		return c.done(reason.client(c).DeleteTier(ctx, c.arg(0), int64(version)), "deleted tier %s", printable(c.arg(0)))
 	})
 }

@@ -108,7 +108,7 @@ func (t *topFlags) run(ctx context.Context, c *call) error {
 		}
 	}
 	first.sort(t.order)
-	return printList(c, "buckets", first.buckets, first.more,
+	return printList(c, nil, "buckets", first.buckets, first.more,
 		newTable("ENTITY", "RESOURCE", "LIMIT", ">USED", "ALARM", ">LEFT", ">ALLOWED", ">LIMITED", ">WAITING", "FULL IN", "RULE"),
 		func(b *client.Bucket) []string {
 			allowed, limited, _ := recent(b.Node)
@@ -156,7 +156,7 @@ func (t *topFlags) watch(ctx context.Context, c *call, on *terminal, now look) (
 		case <-resized.C:
 		case next := <-looks:
 			if next.err != nil { // what was seen last stays, with the error
-				next.buckets, next.more, next.at = now.buckets, now.more, now.at
+				next.buckets, next.more, next.at, next.err = now.buckets, now.more, now.at, c.trouble(next.err)
 			}
 			now = next
 		case key, ok := <-on.keys:

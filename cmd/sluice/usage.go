@@ -61,10 +61,7 @@ sluice usage list --resource chat --by day --from 30d`,
 
 func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) error {
 	all, more, err := readUsage(ctx, c, u, most, ask)
-	if err != nil {
-		return err
-	}
-	return printUsage(c, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+	return printUsage(c, err, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
 		return []string{moment(r.Start), r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
 	})
 }
@@ -72,11 +69,11 @@ func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask fun
 const noUsage = "no usage"
 
 // printUsage is printList, but for what it says if there is nothing.
-func printUsage(c *call, all []catalog.Used, more bool, t *table, row func(*catalog.Used) []string) error {
-	if len(all) == 0 && !c.json {
+func printUsage(c *call, err error, all []catalog.Used, more bool, t *table, row func(*catalog.Used) []string) error {
+	if err == nil && len(all) == 0 && !c.json {
 		return c.say(noUsage)
 	}
-	return printList(c, "used", all, more, t, row)
+	return printList(c, err, "used", all, more, t, row)
 }
 
 func readUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) ([]catalog.Used, bool, error) {
@@ -97,10 +94,7 @@ func usageSummaryCommand() *cobra.Command {
 sluice usage summary --resource chat --by day --from 2026-01-01 --to 2026-02-01`,
 	}, flags(u.define, most.define), func(ctx context.Context, c *call) error {
 		all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
-		if err != nil {
-			return err
-		}
-		return printUsage(c, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+		return printUsage(c, err, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
 			return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
 		})
 	})
@@ -121,10 +115,7 @@ func resourceUsageCommand() *cobra.Command {
 	}, func(ctx context.Context, c *call) error {
 		u.resource = c.arg(0)
 		all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
-		if err != nil {
-			return err
-		}
-		return printUsage(c, all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+		return printUsage(c, err, all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
 			return []string{r.Entity, r.Limit, r.Amount.String(), number(r.Count)}
 		})
 	})
