@@ -31,7 +31,8 @@ func auditListCommand() *cobra.Command {
 	return online(&cobra.Command{
 		Use: "list [SUBJECT]", Short: "list changes, newest first",
 		Long: `A subject is an entity's id, $SYSTEM, $RESOURCE:name, $TIER:name or
-$NAMESPACE:name. --json has each thing as it was before and after.`,
+$NAMESPACE:name. With --json each change includes
+the subject before and after it.`,
 		Example: `sluice audit list
 sluice audit list alice --from 7d
 sluice audit list '$SYSTEM' --json`,
@@ -58,7 +59,7 @@ func auditArchiveCommand() *cobra.Command {
 	var path string
 	return online(&cobra.Command{
 		Use: "archive", Short: "write the changes before a time to a file of gzipped JSON lines",
-		Long:    `They stay stored until prune.`,
+		Long:    `The log keeps them until prune removes them.`,
 		Example: "sluice audit archive --before 90d -o audit.jsonl.gz",
 	}, func(f *pflag.FlagSet) {
 		f.Var(&before, "before", "`time`, or 90d for ninety days ago")

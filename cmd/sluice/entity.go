@@ -17,7 +17,8 @@ import (
 func entityCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "entity", Short: "manage entities: who is limited",
-		Long: `Limits need no entity; an entity adds a name, a parent, a tier and metadata.`,
+		Long: `An entity adds a name, a parent, a tier and metadata to an id. Limits apply
+without one, too.`,
 		Example: `sluice entity create alice --parent acme --cascade --tier pro
 sluice entity list --parent acme
 sluice entity set-limits alice rpm=1000/minute --resource chat`,
@@ -112,8 +113,8 @@ func entityUpdateCommand() *cobra.Command {
 	var reason reasonFlag
 	return online(&cobra.Command{
 		Use: "update ENTITY", Short: "change what the flags name and leave the rest",
-		Long: `If somebody else changes the entity in between, it is refused. --meta name=
-removes a name.`,
+		Long: `The update is refused if somebody else changes the entity at the same time.
+An empty value, as in --meta country=, removes a name.`,
 		Example: `sluice entity update alice --tier enterprise --reason 'ticket 17'
 sluice entity update alice --parent ''`,
 	}, flags(e.define, version.define, reason.define), func(ctx context.Context, c *call) error {
@@ -164,7 +165,7 @@ func entityDeleteCommand() *cobra.Command {
 	var reason reasonFlag
 	return online(&cobra.Command{
 		Use: "delete ENTITY", Short: "delete an entity with its limits, overrides and keys",
-		Long: `Its usage and audit events stay; erase removes them too.`,
+		Long: `Usage and audit events are kept; erase removes them, too.`,
 		Example: `sluice entity delete alice
 sluice entity delete acme --children lift`,
 	}, flags(children.define, version.define, reason.define), func(ctx context.Context, c *call) error {
@@ -178,8 +179,8 @@ func entityEraseCommand() *cobra.Command {
 	var sure sureFlag
 	return online(&cobra.Command{
 		Use: "erase ENTITY", Short: "remove everything about an entity, including usage and audit events",
-		Long: `So go its buckets and the responses stored for it. One event stays that says
-that it was erased.`,
+		Long: `Buckets and stored responses are removed as well. One audit event remains,
+which records the erasure.`,
 		Example: "sluice entity erase alice --yes --reason 'asked by mail'",
 	}, flags(children.define, reason.define, sure.define), func(ctx context.Context, c *call) error {
 		if err := sure.check(c, "this cannot be undone"); err != nil {

@@ -17,8 +17,8 @@ import (
 func keyCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "key", Short: "create, inspect, rotate and revoke API keys",
-		Long: `A key is shown once, when it is made; only a hash of it is stored. The scopes
-sluice:read, sluice:take and sluice:admin let it use this server.`,
+		Long: `A key is printed once, when it is created; only its hash is stored. The scopes
+sluice:read, sluice:take and sluice:admin allow it to use this server.`,
 		Example: `sluice key create alice --scope sluice:take --expires 90d
 sluice key rotate ID --grace 48h`,
 	}, keyCreateCommand(), keyListCommand(), keyGetCommand(), keyUpdateCommand(),

@@ -15,8 +15,8 @@ import (
 func leaseCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "lease", Short: "take now and settle when the real cost is known",
-		Long: `A lease is consumed at once. End it with commit, which keeps what it cost, or
-release, which gives everything back. One that is forgotten expires.`,
+		Long: `The cost of a lease is consumed at once. End the lease with commit, which keeps
+the cost, or with release, which returns it. A lease that is not ended expires.`,
 		Example: `sluice lease acquire alice chat --cost tpm=1000
 sluice lease commit ID --cost tpm=812`,
 	}, acquireCommand(), settleCommand(), commitCommand(), releaseCommand())
@@ -55,7 +55,7 @@ func settleCommand() *cobra.Command {
 	var keep period
 	return online(&cobra.Command{
 		Use: "adjust LEASE", Short: "set the cost of a lease, or extend it",
-		Long: `The costs are whole ones, not differences, so repeating it is safe. They may
+		Long: `Costs are totals, not differences, so the command is safe to repeat. They may
 leave a debt, which refill repays.`,
 		Example: `sluice lease adjust ID --cost tpm=1500
 sluice lease adjust ID --keep 10m`,

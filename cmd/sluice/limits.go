@@ -20,8 +20,8 @@ import (
 func limitsCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "limits", Short: "compare a file of limits with what is stored, and apply it",
-		Long: `The file has the format of the policy. It owns what it has stored, by its
-name: only that is removed when the file does not mention it any more.`,
+		Long: `The file has the format of the policy. It owns what it stores, by its name:
+apply removes only what the same file stored and no longer declares.`,
 		Example: `sluice limits plan limits.yaml
 sluice limits diff limits.yaml || sluice limits apply limits.yaml`,
 	}, planCommand("plan", "print what apply would change", false),

@@ -25,9 +25,9 @@ func localCommand() *cobra.Command {
 	var l local
 	return offline(&cobra.Command{
 		Use: "local", Short: "start Redis and PostgreSQL for development",
-		Long: `They listen on free ports of this machine only, without passwords, until
-Ctrl-C. Without --dir everything is in a temporary folder that is removed at
-the end.`,
+		Long: `They listen on free ports of the loopback address, without passwords, until
+Ctrl-C. Without --dir the data is in a temporary folder that is removed at the
+end.`,
 		Example: `sluice local
 sluice local --dir ./data
 sluice local --only redis`,

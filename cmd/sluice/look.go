@@ -17,7 +17,7 @@ import (
 func resetCommand() *cobra.Command {
 	return online(&cobra.Command{
 		Use: "reset ENTITY [RESOURCE]", Short: "reset the buckets of an entity",
-		Long:    `Those of its parents stay as they are.`,
+		Long:    `The buckets of its parents are left alone.`,
 		Example: "sluice reset alice api",
 	}, nil, func(ctx context.Context, c *call) error {
 		return c.done(c.client.Reset(ctx, c.arg(0), c.arg(1)), "reset %s", nameOf(c.arg(0), c.arg(1)))
@@ -37,7 +37,7 @@ func adjustCommand() *cobra.Command {
 	var limits rules
 	return online(&cobra.Command{
 		Use: "adjust ENTITY [RESOURCE]", Short: "consume or refund unconditionally",
-		Long:    `It may leave a debt, which refill repays.`,
+		Long:    `An adjustment may leave a debt, which refill repays.`,
 		Example: "sluice adjust alice chat --cost tpm=-500",
 	}, func(f *pflag.FlagSet) {
 		f.Var(&cost, "cost", "`cost` by limit, such as tpm=500; negative is a refund")
@@ -55,10 +55,10 @@ func statusCommand() *cobra.Command {
 	var me bool
 	return online(&cobra.Command{
 		Use: "status [ENTITY] [RESOURCE]", Short: "show how much of each limit is used",
-		Long: `It shows tokens, utilization, the alarm (warning from 70 %, critical from 90
-%), who waits in line, what was ever taken and when last, and what the node
-that answers was asked in the last minute. What was ever taken is up to a
-second old. Without a resource it is about all that the entity uses.`,
+		Long: `The table has tokens, utilization, alarm, waiting callers, the total ever taken
+with the time of the last take, and the requests of the last minute to the
+node that answers. Totals may be a second old. Without a resource it covers
+all that the entity uses.`,
 		Example: `sluice status alice api
 sluice status --me --token @my-key`,
 	}, func(f *pflag.FlagSet) {
@@ -173,7 +173,7 @@ func explainCommand() *cobra.Command {
 	t := takeFlags{}
 	return online(&cobra.Command{
 		Use: "explain ENTITY [RESOURCE]", Short: "explain which limits apply to a take, from which level, and why it is refused",
-		Long:    `It consumes nothing, and exits with 0 even if the take would be refused.`,
+		Long:    `Nothing is consumed, and the exit code is 0 even if the take would be refused.`,
 		Example: "sluice explain alice chat --cost tpm=4000",
 	}, t.define, func(ctx context.Context, c *call) error {
 		take, err := t.take(c)

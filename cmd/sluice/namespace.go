@@ -74,8 +74,8 @@ func namespaceDeleteCommand() *cobra.Command {
 	var sure sureFlag
 	return online(&cobra.Command{
 		Use: "delete NAMESPACE", Short: "delete a namespace with everything in it, including its audit log",
-		Long: `From the first moment nothing in it can be used. If it is interrupted, give
-the command again.`,
+		Long: `The namespace cannot be used from the moment the deletion begins. If it is
+interrupted, run the command again.`,
 		Example: "sluice namespace delete shop --yes",
 	}, flags(reason.define, sure.define), func(ctx context.Context, c *call) error {
 		if err := sure.check(c, "this cannot be undone"); err != nil {

@@ -18,7 +18,7 @@ func policyCommand() *cobra.Command {
 	},
 		offline(&cobra.Command{
 			Use: "check FILE...", Short: "report all mistakes in policy files with line and column",
-			Long:    "It needs no server, and exits with 2 if there are mistakes.",
+			Long:    "No server is needed. The exit code is 2 if there are mistakes.",
 			Example: "sluice policy check policy.yaml",
 		}, nil, checkPolicies),
 		offline(&cobra.Command{

@@ -19,7 +19,7 @@ import (
 func replaysCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "replays", Short: "manage stored responses of idempotent writes",
-		Long: `A key is used by the namespace for a method on a route.`,
+		Long: `A response is found by namespace, method, route and idempotency key.`,
 		Example: `sluice replays stats
 sluice replays lookup POST /orders KEY`,
 	}, replayStatsCommand(), replayRecentCommand(), replayLookupCommand(), replayForgetCommand(), replaySettleCommand(),
@@ -150,8 +150,8 @@ func replaySettleCommand() *cobra.Command {
 	var never bool
 	return online(&cobra.Command{
 		Use: "settle " + replayArgs, Short: "record the outcome of a run that crashed",
-		Long: `With --status it was done, and repeats get that response; with --never-ran the
-next one runs.`,
+		Long: `With --status the write was done, and repeats get that response; with
+--never-ran the next request runs.`,
 		Example: `sluice replays settle POST /orders 7d3e --never-ran
 sluice replays settle POST /orders 7d3e --status 201 --body answer.json`,
 	}, func(f *pflag.FlagSet) {
@@ -194,9 +194,8 @@ func replayClaimCommand() *cobra.Command {
 	var token claimFlag
 	return online(&cobra.Command{
 		Use: "claim " + replayArgs, Short: "claim a key before doing the work",
-		Long: `It exits with 0 if the work is to be done now, and with 1 if it is running
-elsewhere or was done, in which case the stored response is printed with
---json.`,
+		Long: `The exit code is 0 if the work is to be done now, and 1 if it is running
+elsewhere or was done. In that case --json prints the stored response.`,
 		Example: "sluice replays claim POST /orders 7d3e --body order.json",
 	}, func(f *pflag.FlagSet) {
 		f.StringVar(&body, "body", "", "`file` with the request's body; the same key with another body is refused")

@@ -97,8 +97,8 @@ func slotPlanSetCommand() *cobra.Command {
 	var version versionFlag
 	return online(&cobra.Command{
 		Use: "set [PLAN]", Short: "create a new version of a plan; what the flags leave out is kept",
-		Long: `Nothing that is scheduled moves. A new window size starts after everything
-that is.`,
+		Long: `What is scheduled does not move. A new window size starts after the last
+scheduled event.`,
 		Example: `sluice slots plan set mail --max-per-window 100 --window 4s
 sluice slots plan set mail --calendar office-hours.json`,
 	}, func(f *pflag.FlagSet) {

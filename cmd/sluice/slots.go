@@ -91,9 +91,9 @@ const batchSlots = 5000
 func slotBatchCommand() *cobra.Command {
 	return online(&cobra.Command{
 		Use: "batch FILE", Short: "assign slots to many events, from a file of JSON lines",
-		Long: `A line is an object with event and, if wanted, plan, at and payload. Events
-that get no slot are reported, and it exits with 2. It can be run again as it
-is.`,
+		Long: `A line is an object with event and, optionally, plan, at and payload; - is
+standard input. Events that get no slot are reported, and the exit code is 2.
+The command is safe to repeat.`,
 		Example: `sluice slots batch events.jsonl
 echo '{"event":"order-17","plan":"mail"}' | sluice slots batch -`,
 	}, nil, func(ctx context.Context, c *call) error {
@@ -165,7 +165,7 @@ func slotCancelCommand() *cobra.Command {
 func slotConfirmCommand() *cobra.Command {
 	return online(&cobra.Command{
 		Use: "confirm EVENT", Short: "record that you have started an event yourself",
-		Long:    `No dispatcher runs it then. The fence goes with complete.`,
+		Long:    `No dispatcher runs the event then. Pass the fence that it prints to complete.`,
 		Example: "sluice slots confirm order-17",
 	}, nil, func(ctx context.Context, c *call) error {
 		s, err := c.client.ConfirmSlot(ctx, c.arg(0))
@@ -267,8 +267,8 @@ func slotReconcileCommand() *cobra.Command {
 	var started names
 	return online(&cobra.Command{
 		Use: "reconcile [PLAN]", Short: "find slots that were never started, and reclaim their room",
-		Long: `Without --dry-run you say that all but those in --started never did. For plans
-that a dispatcher runs, use --overdue.`,
+		Long: `Without --dry-run you declare that all events except those in --started never
+started. For plans that a dispatcher runs, use --overdue.`,
 		Example: "sluice slots reconcile mail --overdue --dry-run",
 	}, func(f *pflag.FlagSet) {
 		f.Var(&age, "age", "only slots assigned at least this `duration` ago (default 10m)")

@@ -68,11 +68,11 @@ func takeCommand() *cobra.Command {
 	t := takeFlags{waiting: true}
 	return online(&cobra.Command{
 		Use: "take [ENTITY] [RESOURCE]", Short: "consume from all limits that apply, or from none",
-		Long: `It exits with 0 if it was allowed and 1 if it was refused, which consumes
-nothing. Concurrency limits need a lease.
+		Long: `The exit code is 0 if the take was allowed and 1 if it was refused; a refusal
+consumes nothing. Concurrency limits need a lease.
 
---batch reads takes from a file (- is the standard input), one JSON object a
-line as in POST /v1/takes, and decides each by itself.`,
+--batch reads takes from a file, or from standard input for -, one JSON object
+a line as in POST /v1/takes, and decides each separately.`,
 		Example: `sluice take alice api
 sluice take alice chat --cost rpm=1,tpm=1200
 sluice take alice mail --limit 'daily=50/day UTC' --limit rate=5/s

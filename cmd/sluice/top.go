@@ -27,10 +27,8 @@ func topCommand() *cobra.Command {
 	return online(&cobra.Command{
 		Use: "top", Short: "watch the busiest buckets",
 		Long: `Bars turn yellow at 70 % and red at 90 %. Keys: u sorts by utilization, r by
-requests in the last minute, e by entity, q quits. Requests, and callers
-waiting in line, are those of the node that answers. Only what changes is sent
-to the terminal, so it works over a slow link. Where there is no terminal it
-prints once.`,
+requests in the last minute, e by entity, q quits. Requests and waiting callers
+are those of the node that answers. Without a terminal it prints once.`,
 		Example: `sluice top
 sluice top --resource chat --sort r
 sluice top --once | head`,
