@@ -202,7 +202,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		}
 		defer service.Close() //nolint:errcheck // nothing is written
 		s.registry.MustRegister(service.Collector())
-		if swapped.Dir != "" { // open to whoever can reach it, as it was
+		if swapped.Dir != "" { // open to all who reach it, as it was
 			mux.Handle("/json", service.Handler())
 		} else {
 			behind["/json"] = service.Handler()
@@ -354,7 +354,7 @@ func greet(w io.Writer, f *serveFlags, run *group, access server.Access) error {
 	}
 	switch {
 	case access.Open:
-		fmt.Fprintf(&b, "  access    whoever can reach it, which is this machine only\n")
+		fmt.Fprintf(&b, "  access    open; reachable from this machine only\n")
 	case len(access.Tokens) == 0 && access.Certificates == server.RoleNone:
 		fmt.Fprintf(&b, "  access    Envoy only; the API under /v1 takes API keys, and --admin-token opens it\n")
 	default:
