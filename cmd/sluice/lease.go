@@ -35,9 +35,7 @@ sluice lease acquire alice jobs --limit 'jobs=5 concurrent' --keep 10m --wait 30
 		}
 		var d sluice.Decision
 		if t.wait != 0 {
-			limited, cancel := t.inLine(ctx)
-			defer cancel()
-			_, d, err = c.client.WaitAcquire(limited, take)
+			_, d, err = c.client.WaitAcquire(ctx, take)
 		} else {
 			_, d, err = c.client.Acquire(ctx, take)
 		}
