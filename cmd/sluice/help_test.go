@@ -141,18 +141,17 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 // A flag overrides the environment, which overrides the file, which overrides
 // the default.
 func TestSettings(t *testing.T) {
-	file := writeFile(t, t.TempDir(), "sluice.yaml", "listen: 127.0.0.1:1\nserver: http://file\nlease: false\nwarn-at: 50\nupstream: http://api\n")
+	file := writeFile(t, t.TempDir(), "sluice.yaml", "listen: 127.0.0.1:1\nserver: http://file\naccess-log: true\nwarn-at: 50\nupstream: http://api\n")
 	t.Setenv("SLUICE_CONFIG", file)
 	t.Setenv("SLUICE_SERVER", "http://environment")
 	t.Setenv("SLUICE_LOG", "json")
 	t.Setenv("SLUICE_JSON", "true") // is no setting
 	for line, want := range map[string]string{
-		"take a":                       "server=http://environment token= json=false",
-		"take a --server http://flag":  "server=http://flag",
-		"replays extend a b c":         "lease=", // not the one of serve
-		"serve":                        "listen=127.0.0.1:1 lease=false warn-at=50 critical-at=90 log=json",
-		"serve --lease --log text":     "lease=true log=text",
-		"gateway --listen 127.0.0.1:2": "listen=127.0.0.1:2 upstream=http://api",
+		"take a":                              "server=http://environment token= json=false",
+		"take a --server http://flag":         "server=http://flag",
+		"serve":                               "listen=127.0.0.1:1 access-log=true warn-at=50 critical-at=90 log=json",
+		"serve --access-log=false --log text": "access-log=false log=text",
+		"gateway --listen 127.0.0.1:2":        "listen=127.0.0.1:2 upstream=http://api",
 	} {
 		cmd, err := understood(strings.Fields(line))
 		if err == nil {
@@ -188,9 +187,9 @@ func TestWrongSettings(t *testing.T) {
 			t.Errorf("%q: exit %d, want %s: %s", text, code, want, &out)
 		}
 	}
-	t.Setenv("SLUICE_LEASE", "perhaps")
+	t.Setenv("SLUICE_ACCESS_LOG", "perhaps")
 	var out strings.Builder
-	if code := run(t.Context(), []string{"serve"}, nil, &out, &out); code != exitTrouble || !strings.Contains(out.String(), `serve: SLUICE_LEASE "perhaps": want true or false`) {
+	if code := run(t.Context(), []string{"serve"}, nil, &out, &out); code != exitTrouble || !strings.Contains(out.String(), `serve: SLUICE_ACCESS_LOG "perhaps": want true or false`) {
 		t.Errorf("exit %d: %s", code, &out)
 	}
 }
