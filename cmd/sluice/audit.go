@@ -76,10 +76,7 @@ func auditArchiveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.print(map[string]any{"file": path, "bytes": n, "before": before.UTC().Format(time.RFC3339)}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s: %d bytes, the changes before %s\n", path, n, moment(before.Time))
-			return err
-		})
+		return c.print(map[string]any{"file": path, "bytes": n, "before": before.UTC().Format(time.RFC3339)}, fmt.Sprintf("%s: %d bytes, the changes before %s\n", path, n, moment(before.Time)))
 	})
 }
 

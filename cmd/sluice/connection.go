@@ -136,24 +136,19 @@ type tee struct {
 }
 
 // printAnswer writes the server's last answer if JSON was asked for, and else
-// what forPeople writes; unless there was an error, which it returns.
-func (c *call) printAnswer(err error, forPeople func(io.Writer) error) error {
+// forPeople; unless there was an error, which it returns.
+func (c *call) printAnswer(err error, forPeople string) error {
 	if err != nil {
 		return err
 	}
-	if !c.json {
-		return forPeople(c.stdout)
+	var answer any = struct{}{}
+	if c.recorder.last.Len() > 0 {
+		answer = json.RawMessage(c.recorder.last.Bytes())
 	}
-	if c.recorder.last.Len() == 0 {
-		return c.printJSON(struct{}{})
-	}
-	return c.printJSON(json.RawMessage(c.recorder.last.Bytes()))
+	return c.print(answer, forPeople)
 }
 
 // done is printAnswer for changes that leave nothing to show.
 func (c *call) done(err error, format string, args ...any) error {
-	return c.printAnswer(err, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, format+"\n", args...)
-		return err
-	})
+	return c.printAnswer(err, fmt.Sprintf(format+"\n", args...))
 }

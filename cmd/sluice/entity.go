@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -60,17 +59,15 @@ func entityCreateCommand() *cobra.Command {
 }
 
 func (c *call) entity(e *catalog.Entity, err error) error {
-	return c.printAnswer(err, func(w io.Writer) error {
-		var meta []string
-		for _, name := range slices.Sorted(maps.Keys(e.Metadata)) {
-			meta = append(meta, name+"="+e.Metadata[name])
-		}
-		return fields{
-			{"entity", e.ID}, {"name", e.Name}, {"parent", e.Parent}, {"cascades", yes(e.Cascade)}, {"tier", e.Tier},
-			{"metadata", strings.Join(meta, ", ")}, {"from file", e.Source}, {"version", number(e.Version)},
-			{"created", moment(e.Created)}, {"updated", moment(e.Updated)},
-		}.writeTo(w)
-	})
+	var meta []string
+	for _, name := range slices.Sorted(maps.Keys(e.Metadata)) {
+		meta = append(meta, name+"="+e.Metadata[name])
+	}
+	return c.printAnswer(err, fields{
+		{"entity", e.ID}, {"name", e.Name}, {"parent", e.Parent}, {"cascades", yes(e.Cascade)}, {"tier", e.Tier},
+		{"metadata", strings.Join(meta, ", ")}, {"from file", e.Source}, {"version", number(e.Version)},
+		{"created", moment(e.Created)}, {"updated", moment(e.Updated)},
+	}.String())
 }
 
 func entityGetCommand() *cobra.Command {

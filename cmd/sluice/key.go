@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -50,17 +49,11 @@ func keyFields(k *catalog.Key) fields {
 }
 
 func (c *call) key(k *catalog.Key, err error) error {
-	return c.printAnswer(err, keyFields(k).writeTo)
+	return c.printAnswer(err, keyFields(k).String())
 }
 
 func (c *call) newKey(k *client.NewKey, err error) error {
-	return c.printAnswer(err, func(w io.Writer) error {
-		if err := keyFields(&k.Key).writeTo(w); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "\n%s\n\nKeep it: it is not shown again.\n", k.Secret)
-		return err
-	})
+	return c.printAnswer(err, fmt.Sprintf("%s\n%s\n\nKeep it: it is not shown again.\n", keyFields(&k.Key), k.Secret))
 }
 
 func keyCreateCommand() *cobra.Command {

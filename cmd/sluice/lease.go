@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,15 +102,10 @@ func releaseCommand() *cobra.Command {
 
 // settled prints what became of a lease. A debt is no refusal.
 func (c *call) settled(how string, d *sluice.Decision, err error) error {
-	return c.printAnswer(err, func(w io.Writer) error {
-		if _, err := fmt.Fprintln(w, how); err != nil {
-			return err
-		}
-		t := newTable("LIMIT", "RULE", ">LEFT", "FULL IN")
-		for i := range d.Demands {
-			r := &d.Results[i]
-			t.add(d.Demands[i].Key.Limit, d.Demands[i].Limit.String(), r.Remaining.String(), span(r.ResetAfter))
-		}
-		return t.writeTo(w)
-	})
+	t := newTable("LIMIT", "RULE", ">LEFT", "FULL IN")
+	for i := range d.Demands {
+		r := &d.Results[i]
+		t.add(d.Demands[i].Key.Limit, d.Demands[i].Limit.String(), r.Remaining.String(), span(r.ResetAfter))
+	}
+	return c.printAnswer(err, how+"\n"+t.String())
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -95,17 +94,12 @@ func removeLimits(cmd *cobra.Command, define func(*pflag.FlagSet), at func(*call
 
 // limits prints what is stored at one place.
 func (c *call) limits(l *catalog.StoredLimits, err error) error {
-	return c.printAnswer(err, func(w io.Writer) error {
-		if _, err := fmt.Fprintf(w, "limits of %s, version %d\n", printable(l.Scope.String()), l.Version); err != nil {
-			return err
-		}
-		t := newTable("LIMIT", "RULE", "WHEN AWAY", "CRITICAL", "SHADOW")
-		for _, name := range l.Limits.Names() {
-			s := l.Limits[name]
-			t.add(name, s.Limit.String(), s.OnUnavailable.String(), yes(s.Critical), yes(s.Shadow))
-		}
-		return t.writeTo(w)
-	})
+	t := newTable("LIMIT", "RULE", "WHEN AWAY", "CRITICAL", "SHADOW")
+	for _, name := range l.Limits.Names() {
+		s := l.Limits[name]
+		t.add(name, s.Limit.String(), s.OnUnavailable.String(), yes(s.Critical), yes(s.Shadow))
+	}
+	return c.printAnswer(err, fmt.Sprintf("limits of %s, version %d\n%s", printable(l.Scope.String()), l.Version, t))
 }
 
 func systemCommand() *cobra.Command {

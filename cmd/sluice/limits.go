@@ -62,7 +62,11 @@ func planCommand(name, summary string, apply bool) *cobra.Command {
 		if err != nil {
 			return c.planTrouble(err)
 		}
-		if err := c.printAnswer(nil, func(w io.Writer) error { return writePlan(w, &plan) }); err != nil {
+		said := strings.TrimSpace(plan.Text) + "\n"
+		if plan.Applied && !plan.Empty {
+			said += "applied\n"
+		}
+		if err := c.printAnswer(nil, said); err != nil {
 			return err
 		}
 		if name == "diff" && !plan.Empty {
@@ -92,15 +96,4 @@ func (c *call) planTrouble(err error) error {
 		return fmt.Errorf("%w; a file for another namespace names it: \"namespace: %s\"", err, printable(c.namespace))
 	}
 	return orCreate(err)
-}
-
-func writePlan(w io.Writer, p *client.Plan) error {
-	if _, err := fmt.Fprintln(w, strings.TrimSpace(p.Text)); err != nil {
-		return err
-	}
-	if p.Applied && !p.Empty {
-		_, err := fmt.Fprintln(w, "applied")
-		return err
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -115,22 +116,8 @@ func (l *local) greet(c *call) error {
 	if l.addresses.Postgres != "" {
 		l.addresses.Serve = append(l.addresses.Serve, "--catalog", l.addresses.Postgres)
 	}
-	return c.print(l.addresses, func(w io.Writer) error {
-		f := fields{{"Redis", l.addresses.Redis}, {"PostgreSQL", l.addresses.Postgres}, {"folder", l.dir}}
-		if err := f.writeTo(w); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "\nIn another terminal:\n  sluice serve")
-		for _, word := range l.addresses.Serve {
-			if err == nil {
-				_, err = fmt.Fprint(w, " "+word)
-			}
-		}
-		if err == nil {
-			_, err = fmt.Fprint(w, "\n\nStop with Ctrl-C.\n")
-		}
-		return err
-	})
+	where := fields{{"Redis", l.addresses.Redis}, {"PostgreSQL", l.addresses.Postgres}, {"folder", l.dir}}
+	return c.print(l.addresses, fmt.Sprintf("%s\nIn another terminal:\n  sluice serve %s\n\nStop with Ctrl-C.\n", where, strings.Join(l.addresses.Serve, " ")))
 }
 
 // freePort is a port that nobody listens on.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -76,21 +75,17 @@ sluice status --me --token @my-key`,
 		default:
 			s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
 		}
-		return c.printAnswer(err, func(w io.Writer) error { return writeStatus(w, &s) })
+		return c.printAnswer(err, statusText(&s))
 	})
 }
 
-func writeStatus(w io.Writer, s *client.Status) error {
+func statusText(s *client.Status) string {
 	head := nameOf(s.Entity, s.Resource)
 	if s.Tier != "" {
 		head += ", tier " + printable(s.Tier)
 	}
 	if len(s.Limits) == 0 {
-		_, err := fmt.Fprintln(w, head+": no limit applies")
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "%s: %s\n", head, cmp.Or(string(s.Alarm), "not known, the store is away")); err != nil {
-		return err
+		return head + ": no limit applies\n"
 	}
 	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "FROM", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN",
 		">CONSUMED", ">TAKES", "LAST", ">WAITING", ">ALLOWED", ">LIMITED", ">FAILED")
@@ -109,19 +104,14 @@ func writeStatus(w io.Writer, s *client.Status) error {
 		t.add(l.Entity, l.Resource, l.Limit, l.Rule.String(), l.From, left, l.Capacity.String(), used, string(l.Alarm), full,
 			consumed, takes, last, inLine(&l.Activity), allowed, limited, failed)
 	}
-	if err := t.writeTo(w); err != nil {
-		return err
-	}
+	text := fmt.Sprintf("%s: %s\n%s", head, cmp.Or(string(s.Alarm), "not known, the store is away"), t)
 	if away != "" {
-		if _, err := fmt.Fprintf(w, "what is left is not known (%s): the store is away\n", away); err != nil {
-			return err
-		}
+		text += fmt.Sprintf("what is left is not known (%s): the store is away\n", away)
 	}
 	if upgrade {
-		_, err := fmt.Fprintln(w, "near a limit: a larger plan would help")
-		return err
+		text += "near a limit: a larger plan would help\n"
 	}
-	return nil
+	return text
 }
 
 // totals are what was ever taken from a bucket, for people.
@@ -181,18 +171,10 @@ func explainCommand() *cobra.Command {
 			return err
 		}
 		e, err := c.client.Explain(ctx, take)
-		return c.printAnswer(err, func(w io.Writer) error {
-			if _, err := fmt.Fprintln(w, strings.TrimSpace(e.Text)); err != nil {
-				return err
-			}
-			if e.Decision == nil {
-				_, err := fmt.Fprintln(w, "\na take would be allowed: no limit applies")
-				return err
-			}
-			if _, err := fmt.Fprint(w, "\na take would be "); err != nil {
-				return err
-			}
-			return writeDecision(w, e.Decision, take.Entity)
-		})
+		would := "allowed: no limit applies\n"
+		if e.Decision != nil {
+			would = decisionText(e.Decision, take.Entity)
+		}
+		return c.printAnswer(err, strings.TrimSpace(e.Text)+"\n\na take would be "+would)
 	})
 }

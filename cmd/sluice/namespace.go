@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,12 +19,10 @@ sluice entity list --namespace shop`,
 }
 
 func (c *call) showNamespace(n *catalog.Namespace, err error) error {
-	return c.printAnswer(err, func(w io.Writer) error {
-		return fields{
-			{"namespace", n.Name}, {"description", n.Description}, {"created", moment(n.Created)},
-			{"being deleted", yes(n.Deleting)}, {"version", number(n.Version)},
-		}.writeTo(w)
-	})
+	return c.printAnswer(err, fields{
+		{"namespace", n.Name}, {"description", n.Description}, {"created", moment(n.Created)},
+		{"being deleted", yes(n.Deleting)}, {"version", number(n.Version)},
+	}.String())
 }
 
 func namespaceListCommand() *cobra.Command {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,12 +48,10 @@ func overrideSetCommand() *cobra.Command {
 		o, err := c.client.SetOverride(ctx, catalog.Override{
 			Entity: c.arg(0), Limit: c.arg(1), Resource: resource, Setting: how.setting(limit), Until: until.Time, Reason: string(reason),
 		})
-		return c.printAnswer(err, func(w io.Writer) error {
-			return fields{
-				{"entity", o.Entity}, {"limit", o.Limit}, {"resource", o.Resource}, {"rule", o.Setting.String()},
-				{"until", moment(o.Until)}, {"reason", o.Reason}, {"by", o.By},
-			}.writeTo(w)
-		})
+		return c.printAnswer(err, fields{
+			{"entity", o.Entity}, {"limit", o.Limit}, {"resource", o.Resource}, {"rule", o.Setting.String()},
+			{"until", moment(o.Until)}, {"reason", o.Reason}, {"by", o.By},
+		}.String())
 	})
 }
 

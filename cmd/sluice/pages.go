@@ -52,7 +52,7 @@ func printList[T any](c *call, err error, name string, all []T, more bool, t *ta
 	for i := range all {
 		t.add(row(&all[i])...)
 	}
-	if err := t.writeTo(c.stdout); err != nil {
+	if _, err := io.WriteString(c.stdout, t.String()); err != nil {
 		return err
 	}
 	if more {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -41,15 +42,13 @@ func replayStatsCommand() *cobra.Command {
 sluice replays stats --everyone --json`,
 	}, func(f *pflag.FlagSet) { f.BoolVar(&everyone, "everyone", false, "all namespaces together") }, func(ctx context.Context, c *call) error {
 		s, err := c.client.ReplayStats(ctx, everyone)
-		return c.printAnswer(err, func(w io.Writer) error {
-			return fields{
-				{"first runs", number(s.FirstRuns)}, {"replays", number(s.Replays)}, {"conflicts", number(s.Conflicts)},
-				{"mismatches", number(s.Mismatches)}, {"takeovers", number(s.Takeovers)}, {"outcome unknown", number(s.Unknown)},
-				{"response not kept", number(s.NotKept)}, {"released", number(s.Released)}, {"claims lost", number(s.Lost)},
-				{"store away", number(s.Unavailable)}, {"sent", number(s.Sent)}, {"tries", number(s.Tries)},
-				{"bytes stored", number(s.BytesStored)}, {"bytes replayed", number(s.BytesReplayed)},
-			}.writeTo(w)
-		})
+		return c.printAnswer(err, fields{
+			{"first runs", number(s.FirstRuns)}, {"replays", number(s.Replays)}, {"conflicts", number(s.Conflicts)},
+			{"mismatches", number(s.Mismatches)}, {"takeovers", number(s.Takeovers)}, {"outcome unknown", number(s.Unknown)},
+			{"response not kept", number(s.NotKept)}, {"released", number(s.Released)}, {"claims lost", number(s.Lost)},
+			{"store away", number(s.Unavailable)}, {"sent", number(s.Sent)}, {"tries", number(s.Tries)},
+			{"bytes stored", number(s.BytesStored)}, {"bytes replayed", number(s.BytesReplayed)},
+		}.String())
 	})
 }
 
@@ -94,7 +93,7 @@ func replayLookupCommand() *cobra.Command {
 		Example: "sluice replays lookup POST /orders 7d3e",
 	}, nil, func(ctx context.Context, c *call) error {
 		record, response, err := c.client.LookupReplay(ctx, c.scope())
-		return c.printAnswer(err, recordFields(&record, response).writeTo)
+		return c.printAnswer(err, recordFields(&record, response).String())
 	})
 }
 
@@ -222,21 +221,11 @@ elsewhere or was done. In that case --json prints the stored response.`,
 		if err != nil {
 			return err
 		}
-		if err := c.printAnswer(nil, func(w io.Writer) error {
-			f := fields{{"verdict", answer.Verdict.String()}}
-			if answer.Verdict.Held() {
-				f = append(f, [2]string{"claim", answer.Token.String()})
-			} else {
-				f = append(f, recordFields(&answer.Record, answer.Response)...)
-			}
-			return f.writeTo(w)
-		}); err != nil {
-			return err
+		f := fields{{"verdict", answer.Verdict.String()}}
+		if answer.Verdict.Held() {
+			return c.printAnswer(nil, append(f, [2]string{"claim", answer.Token.String()}).String())
 		}
-		if !answer.Verdict.Held() {
-			return errRefused
-		}
-		return nil
+		return cmp.Or(c.printAnswer(nil, append(f, recordFields(&answer.Record, answer.Response)...).String()), errRefused)
 	})
 }
 

@@ -24,21 +24,19 @@ func slotPlanCommand() *cobra.Command {
 }
 
 func (c *call) slotPlan(p *schedule.Plan, err error) error {
-	return c.printAnswer(orCreate(err), func(w io.Writer) error {
-		f := fields{
-			{"plan", p.Name}, {"version", number(p.Version)}, {"fits", fmt.Sprintf("%d in %s", p.MaxPerWindow, p.WindowSize)},
-			{"headroom", fmt.Sprintf("%d windows", p.Headroom)}, {"paused", yes(p.Paused)},
-			{"created", moment(p.Created)}, {"size counts from", moment(p.Starts)},
+	f := fields{
+		{"plan", p.Name}, {"version", number(p.Version)}, {"fits", fmt.Sprintf("%d in %s", p.MaxPerWindow, p.WindowSize)},
+		{"headroom", fmt.Sprintf("%d windows", p.Headroom)}, {"paused", yes(p.Paused)},
+		{"created", moment(p.Created)}, {"size counts from", moment(p.Starts)},
+	}
+	if p.Calendar != nil {
+		text, err := json.Marshal(p.Calendar)
+		if err != nil {
+			return err
 		}
-		if p.Calendar != nil {
-			text, err := json.Marshal(p.Calendar)
-			if err != nil {
-				return err
-			}
-			f = append(f, [2]string{"calendar", string(text)})
-		}
-		return f.writeTo(w)
-	})
+		f = append(f, [2]string{"calendar", string(text)})
+	}
+	return c.printAnswer(orCreate(err), f.String())
 }
 
 func planRow(p *schedule.Plan) []string {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,22 +36,19 @@ func (c *call) plan(n int) string {
 }
 
 func (c *call) slot(s *schedule.Slot, err error) error {
-	return c.printAnswer(orCreate(err), func(w io.Writer) error {
-		attempts := ""
-		if s.Attempts > 0 {
-			attempts = number(s.Attempts)
-		}
-		fence := ""
-		if s.Fence > 0 {
-			fence = number(s.Fence)
-		}
-		return fields{
-			{"event", s.Event}, {"plan", fmt.Sprintf("%s, version %d", s.Plan, s.Version)}, {"state", s.State.String()},
-			{"scheduled", fine(s.Scheduled)}, {"window", moment(s.Window)}, {"requested", fine(s.Requested)},
-			{"attempts", attempts}, {"due", fine(s.Due)}, {"worker", s.Worker}, {"fence", fence},
-			{"payload", string(s.Payload)}, {"had it already", yes(s.Existing)},
-		}.writeTo(w)
-	})
+	attempts, fence := "", ""
+	if s.Attempts > 0 {
+		attempts = number(s.Attempts)
+	}
+	if s.Fence > 0 {
+		fence = number(s.Fence)
+	}
+	return c.printAnswer(orCreate(err), fields{
+		{"event", s.Event}, {"plan", fmt.Sprintf("%s, version %d", s.Plan, s.Version)}, {"state", s.State.String()},
+		{"scheduled", fine(s.Scheduled)}, {"window", moment(s.Window)}, {"requested", fine(s.Requested)},
+		{"attempts", attempts}, {"due", fine(s.Due)}, {"worker", s.Worker}, {"fence", fence},
+		{"payload", string(s.Payload)}, {"had it already", yes(s.Existing)},
+	}.String())
 }
 
 // fine is a moment to the millisecond: slots lie close together.
@@ -216,8 +213,13 @@ sluice slots load mail --step 1h --bars 24`,
 		if width == 0 {
 			width = c.columns()
 		}
-		return c.printAnswer(nil, func(w io.Writer) error { return h.Write(w, width) })
+		var b strings.Builder
+		return c.printAnswer(h.Write(&b, width), b.String())
 	})
+}
+
+func slotTable() *table {
+	return newTable("EVENT", "STATE", "SCHEDULED", "REQUESTED", ">ATTEMPTS", "WORKER")
 }
 
 func slotRow(s *schedule.Slot) []string {
@@ -239,7 +241,7 @@ sluice slots window mail --at 2026-01-31T12:00:00Z`,
 			page, err := c.client.SlotWindow(ctx, c.plan(0), at.Time, p)
 			return page.Slots, page.Next, orCreate(err)
 		})
-		return printList(c, err, "slots", all, more, newTable("EVENT", "STATE", "SCHEDULED", "REQUESTED", ">ATTEMPTS", "WORKER"), slotRow)
+		return printList(c, err, "slots", all, more, slotTable(), slotRow)
 	})
 }
 
@@ -278,19 +280,15 @@ started. For plans that a dispatcher runs, use --overdue.`,
 	}, func(ctx context.Context, c *call) error {
 		r.Plan, r.Age, r.Started = c.plan(0), time.Duration(age), started
 		report, err := c.client.ReconcileSlots(ctx, r)
-		return c.printAnswer(orCreate(err), func(w io.Writer) error {
-			if _, err := fmt.Fprintf(w, "%d looked at, %d had started, %d reclaimed, %d leaked\n", report.Looked, report.Confirmed, report.Reclaimed, len(report.Leaked)); err != nil {
-				return err
-			}
-			if len(report.Leaked) == 0 {
-				return nil
-			}
-			t := newTable("EVENT", "STATE", "SCHEDULED", "REQUESTED", ">ATTEMPTS", "WORKER")
+		text := fmt.Sprintf("%d looked at, %d had started, %d reclaimed, %d leaked\n", report.Looked, report.Confirmed, report.Reclaimed, len(report.Leaked))
+		if len(report.Leaked) > 0 {
+			t := slotTable()
 			for i := range report.Leaked {
 				t.add(slotRow(&report.Leaked[i])...)
 			}
-			return t.writeTo(w)
-		})
+			text += t.String()
+		}
+		return c.printAnswer(orCreate(err), text)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -124,7 +123,7 @@ func (c *call) decision(d *sluice.Decision, err error) error {
 	if err != nil && !errors.As(err, &refused) {
 		return err
 	}
-	if err := c.printAnswer(nil, func(w io.Writer) error { return writeDecision(w, d, c.arg(0)) }); err != nil {
+	if err := c.printAnswer(nil, decisionText(d, c.arg(0))); err != nil {
 		return err
 	}
 	if !d.Allowed {
@@ -161,12 +160,9 @@ func verdict(d *sluice.Decision) string {
 	return printable(b.String())
 }
 
-func writeDecision(w io.Writer, d *sluice.Decision, entity string) error {
-	if _, err := fmt.Fprintln(w, verdict(d)); err != nil {
-		return err
-	}
+func decisionText(d *sluice.Decision, entity string) string {
 	if len(d.Demands) == 0 {
-		return nil
+		return verdict(d) + "\n"
 	}
 	others := false
 	for i := range d.Demands {
@@ -205,5 +201,5 @@ func writeDecision(w io.Writer, d *sluice.Decision, entity string) error {
 		}
 		t.add(row...)
 	}
-	return t.writeTo(w)
+	return verdict(d) + "\n" + t.String()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,12 +23,10 @@ sluice tier set-limits pro rpm=1000/minute`,
 }
 
 func (c *call) tier(t *catalog.Tier, err error) error {
-	return c.printAnswer(err, func(w io.Writer) error {
-		return fields{
-			{"tier", t.Name}, {"description", t.Description}, {"from file", t.Source},
-			{"version", number(t.Version)}, {"updated", moment(t.Updated)},
-		}.writeTo(w)
-	})
+	return c.printAnswer(err, fields{
+		{"tier", t.Name}, {"description", t.Description}, {"from file", t.Source},
+		{"version", number(t.Version)}, {"updated", moment(t.Updated)},
+	}.String())
 }
 
 func tierListCommand() *cobra.Command {

@@ -174,7 +174,7 @@ sluice usage plot --resource chat --by day --from 90d`,
 			width = c.columns()
 		}
 		for i := range charts {
-			if err := charts[i].writeTo(c.stdout, width, height); err != nil {
+			if _, err := io.WriteString(c.stdout, charts[i].draw(width, height)); err != nil {
 				return err
 			}
 		}
@@ -230,9 +230,9 @@ func chartsOf(rows []catalog.Used, u *usageFlags, step time.Duration) []chart {
 // eighths are bars of one cell, from the bottom.
 var eighths = []rune(" ▁▂▃▄▅▆▇█")
 
-// writeTo draws bars of so many lines. Where there are more amounts than
+// draw returns bars of so many lines. Where there are more amounts than
 // columns, neighbours are added up.
-func (c *chart) writeTo(w io.Writer, width, height int) error {
+func (c *chart) draw(width, height int) string {
 	most := sluice.Tokens(0)
 	room := max(width-12, 10)
 	each := (len(c.Amounts) + room - 1) / room
@@ -281,8 +281,7 @@ func (c *chart) writeTo(w io.Writer, width, height int) error {
 	last := c.Start.Add(time.Duration(len(c.Amounts)-1) * c.step).Format(layout)
 	fmt.Fprintf(&b, "%10s └%s\n", "", strings.Repeat("─", wide*len(bars)))
 	fmt.Fprintf(&b, "%10s  %s%*s\n", "", first, max(wide*len(bars)-len(first), len(last)+1), last)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // level is how much of a cell in a line (1 is the lowest) a bar fills, in

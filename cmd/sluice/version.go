@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -15,10 +13,7 @@ func versionCommand() *cobra.Command {
 		Example: `sluice version
 sluice version --json`,
 	}, nil, func(_ context.Context, c *call) error {
-		return c.print(built(), func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, built())
-			return err
-		})
+		return c.print(built(), built().String()+"\n")
 	})
 }
 
