@@ -38,7 +38,7 @@ var routes = [][]route{
 	keyRoutes, recordRoutes, slotRoutes, replayRoutes,
 }
 
-func (s *server) mux() *http.ServeMux {
+func (s *server) mux(routes ...[]route) *http.ServeMux {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, group := range routes {

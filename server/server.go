@@ -43,6 +43,10 @@ type Config struct {
 	// Access says who may do what.
 	Access Access
 
+	// LookOnly leaves out every endpoint but status, buckets, me and explain,
+	// so that nothing can be changed.
+	LookOnly bool
+
 	// Log gets what goes wrong inside. The default is slog.Default().
 	Log *slog.Logger
 }
@@ -89,7 +93,10 @@ func Handler(config Config) (http.Handler, error) {
 	if s.door, err = newDoorman(config.Access); err != nil {
 		return nil, err
 	}
-	return s.mux(), nil
+	if config.LookOnly {
+		return s.mux(lookRoutes), nil
+	}
+	return s.mux(routes...), nil
 }
 
 func health(w http.ResponseWriter, _ *http.Request) {

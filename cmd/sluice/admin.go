@@ -20,7 +20,7 @@ const readyTimeout = 2 * time.Second
 
 // admin answers what operators ask: metrics and health, and profiles where
 // only operators can reach it.
-func (s *stack) admin(draining *atomic.Bool, profiles bool) http.Handler {
+func (s *stack) admin(draining *atomic.Bool, profiles bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
 	mux.HandleFunc("GET /healthz", s.alive)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
@@ -110,7 +111,7 @@ func takeBatch(ctx context.Context, c *call, path string) error {
 		}
 		outcomes, err := c.client.Takes(ctx, takes...)
 		if err != nil {
-			return c.trouble(err)
+			return err
 		}
 		for i := range outcomes {
 			switch o := &outcomes[i]; {
@@ -120,7 +121,7 @@ func takeBatch(ctx context.Context, c *call, path string) error {
 				refused = true
 			}
 		}
-		return c.printAnswer(func(w io.Writer) error { return writeOutcomes(w, takes, outcomes) })
+		return c.printAnswer(nil, outcomesText(takes, outcomes))
 	})
 	switch {
 	case err != nil:
@@ -133,8 +134,8 @@ func takeBatch(ctx context.Context, c *call, path string) error {
 	return nil
 }
 
-func writeOutcomes(w io.Writer, takes []client.Take, outcomes []client.Outcome) error {
-	var b bytes.Buffer
+func outcomesText(takes []client.Take, outcomes []client.Outcome) string {
+	var b strings.Builder
 	for i := range outcomes {
 		text := ""
 		if err := outcomes[i].Err; err != nil {
@@ -144,6 +145,5 @@ func writeOutcomes(w io.Writer, takes []client.Take, outcomes []client.Outcome) 
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", printable(takes[i].Entity), printable(takes[i].Resource), printable(text))
 	}
-	_, err := b.WriteTo(w)
-	return err
+	return b.String()
 }

@@ -2,44 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// command is one word of the command line: something to run, or a group of
-// commands. Help and shell completion are made of the same table.
-type command struct {
-	name     string
-	args     string // what follows, for people and to check by: "ENTITY [RESOURCE]", "FILE..."
-	summary  string // in lists: one line
-	about    string // the rest of its help
-	examples []string
-
-	sub []*command // of a group
-
-	flags   func(*flag.FlagSet)
-	offline bool // it talks to no server
-	run     func(context.Context, *call) error
-
-	// serve and gateway read their own flags and have their own help.
-	help string
-	raw  func(ctx context.Context, args []string, stdout, stderr io.Writer) error
-}
-
-// call is a command with everything that was said.
+// call is one run of a command.
 type call struct {
-	*console
 	connection
-	path  string // "limits plan"
-	args  []string
-	flags *flag.FlagSet
-	json  bool
+	cmd            *cobra.Command
+	args           []string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	json           bool
 }
 
-// arg is the nth argument, or "" if there are fewer.
+// arg returns the nth argument, or "" if there are fewer.
 func (c *call) arg(n int) string {
 	if n < len(c.args) {
 		return c.args[n]
@@ -48,149 +29,118 @@ func (c *call) arg(n int) string {
 }
 
 // said reports whether a flag was given.
-func (c *call) said(name string) (yes bool) {
-	c.flags.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
-	return yes
-}
+func (c *call) said(name string) bool { return c.cmd.Flags().Changed(name) }
 
-// wrong is a mistake in how the command was called.
-func (c *call) wrong(format string, args ...any) error {
-	return &usageError{fmt.Sprintf("%s: %s; see sluice help %s", c.path, fmt.Sprintf(format, args...), c.path)}
-}
+// wrong returns an error about how the command was called.
+func (c *call) wrong(format string, args ...any) error { return wrong(c.cmd, format, args...) }
 
-// find is the command of that name in a group.
-func (c *command) find(name string) *command {
-	for _, s := range c.sub {
-		if s.name == name {
-			return s
+// branch makes cmd a group of commands.
+func branch(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
+	cmd.Use += " COMMAND"
+	cmd.DisableFlagsInUseLine = true
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(of...)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknown(cmd, args[0])
 		}
-	}
-	return nil
-}
-
-// dispatch finds the command that args name, and runs it.
-func dispatch(ctx context.Context, con *console, top *command, args []string) error {
-	at, path := top, []string(nil)
-	for at.sub != nil {
-		switch {
-		case len(args) == 0:
-			fmt.Fprint(con.stderr, at.helpText(path)) //nolint:errcheck // nowhere to report it
-			return errSilent
-		case isHelp(args[0]):
-			_, err := io.WriteString(con.stdout, at.helpText(path))
+		cmd.SetOut(cmd.ErrOrStderr())
+		if err := cmd.Help(); err != nil {
 			return err
-		case args[0] == "help" && at == top:
-			return printHelp(top, args[1:], con.stdout)
-		case args[0] == "--version" && at == top:
-			args[0] = "version"
 		}
-		next := at.find(args[0])
-		if next == nil {
-			return unknown(at, path, args[0])
-		}
-		at, path, args = next, append(path, args[0]), args[1:]
+		return errSilent
 	}
-	if at.raw != nil {
-		return at.raw(ctx, args, con.stdout, con.stderr)
-	}
-	c := &call{console: con, path: strings.Join(path, " ")}
-	c.flags = at.flagSet(c)
-	if err := c.read(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			_, err = io.WriteString(con.stdout, at.helpText(path))
-		}
-		return err
-	}
-	if err := at.checkArgs(c); err != nil {
-		return err
-	}
-	if !at.offline {
-		if err := c.connection.fill(c.lookup); err != nil {
-			return fmt.Errorf("%s: %w", c.path, err)
-		}
-		c.recorder.on = c.json
-	}
-	return at.run(ctx, c)
+	return cmd
 }
 
-func isHelp(word string) bool { return word == "-h" || word == "-help" || word == "--help" }
-
-// flagSet has all flags of a command: its own, and those that all have.
-func (c *command) flagSet(to *call) *flag.FlagSet {
-	f := flag.NewFlagSet(to.path, flag.ContinueOnError)
-	f.SetOutput(io.Discard) // errors are reported in one place, by run
-	if c.flags != nil {
-		c.flags(f)
-	}
-	f.BoolVar(&to.json, "json", false, "print JSON")
-	if !c.offline {
-		to.connection.define(f)
-	}
-	return f
+// online makes cmd a command that asks a server.
+func online(cmd *cobra.Command, define func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
+	var to connection
+	offline(cmd, define, func(ctx context.Context, c *call) error {
+		c.connection = to
+		if err := c.open(c.json); err != nil {
+			return fmt.Errorf("%s: %w", path(cmd), err)
+		}
+		return c.trouble(run(ctx, c))
+	})
+	settings(cmd.Flags(), to.define)
+	return cmd
 }
 
-// read takes flags and arguments apart. Flags may stand anywhere before "--".
-func (c *call) read(args []string) error {
-	for len(args) > 0 {
-		if err := c.flags.Parse(args); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				return err
+// offline makes cmd a command that asks no server.
+func offline(cmd *cobra.Command, define func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
+	var json bool
+	cmd.Flags().SortFlags = false
+	if define != nil {
+		define(cmd.Flags())
+	}
+	cmd.Flags().BoolVar(&json, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return run(cmd.Context(), &call{
+			cmd: cmd, args: args, stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), json: json,
+		})
+	}
+	return cmd
+}
+
+// flags returns a function that defines the flags of several, nil ones apart.
+func flags(define ...func(*pflag.FlagSet)) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		for _, d := range define {
+			if d != nil {
+				d(f)
 			}
-			return c.wrong("%s", dashes(err.Error()))
 		}
-		rest := c.flags.Args()
-		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" {
-			c.args = append(c.args, rest...)
-			return nil
-		}
-		if len(rest) == 0 {
-			return nil
-		}
-		c.args, args = append(c.args, rest[0]), rest[1:]
 	}
-	return nil
 }
 
-// dashes writes flags as the help does, where package flag writes one dash.
-func dashes(message string) string {
-	for _, before := range []string{"defined: -", "for flag -", "argument: -"} {
-		message = strings.Replace(message, before, before+"-", 1)
-	}
-	return message
-}
-
-// checkArgs compares the arguments with what the command wants.
-func (c *command) checkArgs(to *call) error {
+// arguments checks arguments against the words that follow the command's name
+// in its Use: one in brackets may be left out, one with dots may be repeated.
+func arguments(cmd *cobra.Command, args []string) error {
 	least, most := 0, 0
-	for _, word := range strings.Fields(c.args) {
+	for _, word := range strings.Fields(cmd.Use)[1:] {
 		if !strings.HasPrefix(word, "[") {
-			if least++; len(to.args) < least {
-				return to.wrong("%s is missing", strings.TrimSuffix(word, "..."))
+			if least++; len(args) < least {
+				return wrong(cmd, "%s is missing", strings.TrimSuffix(word, "..."))
 			}
 		}
 		if most++; strings.Contains(word, "...") {
 			return nil
 		}
 	}
-	if len(to.args) > most {
-		return to.wrong("unexpected argument %q", to.args[most])
+	if len(args) > most {
+		return wrong(cmd, "unexpected argument %q", args[most])
 	}
 	return nil
 }
 
-// parse reads the flags of serve and gateway, which take no arguments. It
-// reports whether the caller asked for help instead, which has then been
-// printed.
-func parse(flags *flag.FlagSet, args []string, help string, stdout io.Writer) (helped bool, err error) {
-	flags.SetOutput(io.Discard)
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		_, err = io.WriteString(stdout, help)
-		return true, err
-	case err != nil:
-		return false, &usageError{fmt.Sprintf("%s: %s; see sluice help %s", flags.Name(), dashes(err.Error()), flags.Name())}
-	case flags.NArg() > 0:
-		return false, &usageError{fmt.Sprintf("%s: unexpected argument %q; see sluice help %s", flags.Name(), flags.Arg(0), flags.Name())}
+// explicit writes --flag as --flag=true where the flag is a boolean, so that
+// cobra does not take the command after it for its value.
+func explicit(top *cobra.Command, args []string) []string {
+	switches, valued := map[string]bool{}, map[string]bool{}
+	every(top, func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			switches["--"+f.Name] = switches["--"+f.Name] || f.NoOptDefVal != ""
+			valued["--"+f.Name] = valued["--"+f.Name] || f.NoOptDefVal == ""
+		})
+	})
+	all := append([]string{}, args...)
+	for i := 0; i < len(all) && all[i] != "--" && !strings.HasPrefix(all[i], cobra.ShellCompRequestCmd); i++ {
+		switch {
+		case valued[all[i]]:
+			i++
+		case switches[all[i]]:
+			all[i] += "=true"
+		}
 	}
-	return false, nil
+	return all
+}
+
+// every calls visit with a command and all below it.
+func every(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, c := range cmd.Commands() {
+		every(c, visit)
+	}
 }

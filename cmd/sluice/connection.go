@@ -2,17 +2,19 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
@@ -27,40 +29,21 @@ type connection struct {
 	recorder *recorder
 }
 
-// connectionFlags are those of connection, and what they are in the
-// environment.
-var connectionFlags = map[string]string{
-	"server": "SLUICE_SERVER", "token": "SLUICE_TOKEN", "namespace": "SLUICE_NAMESPACE",
-	"ca": "SLUICE_CA", "cert": "SLUICE_CERT", "cert-key": "SLUICE_CERT_KEY",
-}
-
-func isConnection(flag string) bool { return connectionFlags[flag] != "" || flag == "json" }
-
 const defaultServer = "http://127.0.0.1:8080"
 
-func (c *connection) define(f *flag.FlagSet) {
-	f.StringVar(&c.server, "server", "", "URL | the server's URL; SLUICE_SERVER (default "+defaultServer+")")
-	f.StringVar(&c.token, "token", "", "secret | a token or API key as secret; @file reads it from a file; SLUICE_TOKEN")
-	f.StringVar(&c.namespace, "namespace", "", "name | the name of the namespace; SLUICE_NAMESPACE")
-	f.StringVar(&c.ca, "ca", "", "file | trust certificates of the authority in this file; SLUICE_CA")
-	f.StringVar(&c.cert, "cert", "", "file | show the certificate in this file; SLUICE_CERT")
-	f.StringVar(&c.certKey, "cert-key", "", "file | the certificate's key is in this file; SLUICE_CERT_KEY")
+func (c *connection) define(f *pflag.FlagSet) {
+	f.StringVar(&c.server, "server", defaultServer, "`URL` of the server")
+	f.StringVar(&c.token, "token", "", "token or API `key`; @file reads it from a file")
+	f.StringVar(&c.namespace, "namespace", "", "`name` of the namespace")
+	f.StringVar(&c.ca, "ca", "", "`file` with certificates of authorities to trust")
+	f.StringVar(&c.cert, "cert", "", "`file` with a certificate to present")
+	f.StringVar(&c.certKey, "cert-key", "", "`file` with the key of that certificate")
 }
 
-// fill takes from the environment what the flags do not say, and makes the
-// client.
-func (c *connection) fill(lookup func(string) (string, bool)) error {
-	for name, to := range map[string]*string{
-		"server": &c.server, "token": &c.token, "namespace": &c.namespace,
-		"ca": &c.ca, "cert": &c.cert, "cert-key": &c.certKey,
-	} {
-		if value, ok := lookup(connectionFlags[name]); ok && *to == "" {
-			*to = value
-		}
-	}
-	if c.server == "" {
-		c.server = defaultServer
-	}
+// open makes the client. It records answers if they are to be printed as they
+// are.
+func (c *connection) open(records bool) error {
+	c.server = cmp.Or(c.server, defaultServer)
 	token, err := secret(c.token)
 	if err != nil {
 		return err
@@ -69,7 +52,7 @@ func (c *connection) fill(lookup func(string) (string, bool)) error {
 	if err != nil {
 		return err
 	}
-	c.recorder = &recorder{next: &http.Transport{
+	c.recorder = &recorder{on: records, next: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   5 * time.Second,
@@ -103,7 +86,7 @@ func (c *connection) tls() (*tls.Config, error) {
 		}
 	}
 	if (c.cert == "") != (c.certKey == "") {
-		return nil, &usageError{"--cert and --cert-key belong together"}
+		return nil, errors.New("--cert and --cert-key belong together")
 	}
 	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.certKey)
@@ -153,21 +136,19 @@ type tee struct {
 }
 
 // printAnswer writes the server's last answer if JSON was asked for, and else
-// what forPeople writes.
-func (c *call) printAnswer(forPeople func(io.Writer) error) error {
-	if !c.json {
-		return forPeople(c.stdout)
+// forPeople; unless there was an error, which it returns.
+func (c *call) printAnswer(err error, forPeople string) error {
+	if err != nil {
+		return err
 	}
-	if c.recorder.last.Len() == 0 {
-		return c.printJSON(struct{}{})
+	var answer any = struct{}{}
+	if c.recorder.last.Len() > 0 {
+		answer = json.RawMessage(c.recorder.last.Bytes())
 	}
-	return c.printJSON(json.RawMessage(c.recorder.last.Bytes()))
+	return c.print(answer, forPeople)
 }
 
 // done is printAnswer for changes that leave nothing to show.
-func (c *call) done(format string, args ...any) error {
-	return c.printAnswer(func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, format+"\n", args...)
-		return err
-	})
+func (c *call) done(err error, format string, args ...any) error {
+	return c.printAnswer(err, fmt.Sprintf(format+"\n", args...))
 }

@@ -18,11 +18,10 @@ import (
 func withEnvironment(t *testing.T, variables map[string]string, args ...string) said {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	con := &console{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, lookup: func(name string) (string, bool) {
-		value, ok := variables[name]
-		return value, ok
-	}}
-	code := runIn(t.Context(), con, args)
+	for _, name := range []string{"SLUICE_SERVER", "SLUICE_TOKEN", "SLUICE_NAMESPACE"} {
+		t.Setenv(name, variables[name])
+	}
+	code := run(t.Context(), args, nil, &stdout, &stderr)
 	return said{stdout.String(), stderr.String(), code}
 }
 

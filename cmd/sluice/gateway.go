@@ -3,84 +3,77 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
+	"net/http"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/gateway"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/metrics"
+	"github.com/sluice-go/sluice/server"
 )
 
-const gatewayHelp = `Usage: sluice gateway --upstream URL [flags]
+// gatewayFlags are what gateway can be told.
+type gatewayFlags struct {
+	places
+	listening
+	upstream string
+	maxBody  int64
+	timeout  period
+}
 
-Passes requests on to an API, as far as the policy lets them. Streams,
-WebSockets and HTTP/2 pass through unchanged.
+func gatewayCommand() *cobra.Command {
+	var f gatewayFlags
+	cmd := &cobra.Command{
+		Use: "gateway", Short: "forward the requests that the policy allows to an API",
+		Long: `Streams, WebSockets and HTTP/2 pass through unchanged.
 
-Flags, each also as SLUICE_UPSTREAM and so on, and as "upstream: …" in a file:
-  --upstream URL         where the API is: http://…, https://…, or h2c://… for HTTP/2 without TLS
-  --config file          a file of these settings, in YAML
-  --listen address       where to listen (default 127.0.0.1:8080); port 0 picks one
-  --admin-listen address metrics, health and profiles (default off)
-  --policy file          the policy; it is followed when it changes
-  --store where          memory (the default), memory:FILE, redis://…, postgres://…; see sluice help serve
-  --catalog where        a file (default sluice.db), or postgres://…
-  --lease=false          ask a shared store for every request; do not lease tokens in advance
-  --max-body bytes       the largest request (default 10 MiB); -1 for any
-  --response-timeout d   how long the API may take to begin its answer (default 1m)
-  --tls-cert file, --tls-key file, --tls-client-ca file
-                         listen with TLS; let in only clients of an authority
-  --log format           text (the default) or json
-  --access-log           log every request
-  --warn-at percent, --critical-at percent
-                         of a limit used, at which the log and the metrics say so (default 70 and 90)
+The address of --admin-listen also answers status, explain and top, which
+change nothing: sluice top --server http://ADDRESS. From other machines they
+need an API key with the scope sluice:read, or a certificate of --tls-client-ca.
 
 Signals:
-  TERM and INT finish the requests under way and stop; HUP reads the policy again.
+  TERM and INT finish the requests in flight and stop; HUP reloads the policy.`,
+		Example: `sluice gateway --upstream http://127.0.0.1:3000 --policy policy.yaml
+curl -i http://127.0.0.1:8080/`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.upstream == "" {
+				return wrong(cmd, "--upstream is missing: want the address of the API, such as http://127.0.0.1:3000")
+			}
+			return f.serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().SortFlags = false
+	settings(cmd.Flags(), f.define, f.listening.define, f.places.define)
+	return cmd
+}
 
-Examples:
-  sluice gateway --upstream http://127.0.0.1:3000 --policy policy.yaml
-  curl -i http://127.0.0.1:8080/
-`
+func (f *gatewayFlags) define(to *pflag.FlagSet) {
+	to.StringVar(&f.upstream, "upstream", "", "`URL` of the API: http://…, https://…, or h2c://… for HTTP/2 without TLS")
+	to.Int64Var(&f.maxBody, "max-body", 0, "largest request in `bytes` (default 10 MiB); -1 for any")
+	to.Var(&f.timeout, "response-timeout", "`duration` in which the API must begin its answer (default 1m)")
+}
 
-func runGateway(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	var (
-		where    places
-		how      listening
-		upstream string
-		maxBody  int64
-		timeout  time.Duration
-	)
-	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
-	where.define(flags)
-	how.define(flags)
-	flags.StringVar(&upstream, "upstream", "", "")
-	flags.Int64Var(&maxBody, "max-body", 0, "")
-	flags.DurationVar(&timeout, "response-timeout", 0, "")
-	if helped, err := configure(flags, args, gatewayHelp, stdout, os.LookupEnv); helped || err != nil {
-		return err
-	}
-	if err := how.check("gateway"); err != nil {
-		return err
-	}
-	if upstream == "" {
-		return &usageError{"gateway: --upstream must say where the API is; see sluice help gateway"}
-	}
-	log := how.log(stderr)
-	tlsConfig, err := serverTLS(how.certFile, how.keyFile, how.clientCA, log)
+// serve forwards requests until ctx is done.
+func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	log := f.log(stderr)
+	tlsConfig, err := serverTLS(f.certFile, f.keyFile, f.clientCA, log)
 	if err != nil {
 		return err
 	}
 	run := newGroup(tlsConfig, log)
 	defer run.abandon()
-	if err := run.listen("listen", how.listen); err != nil {
+	if err := run.listen("listen", f.listen); err != nil {
 		return err
 	}
-	s, err := open(ctx, where, log)
+	s, err := open(ctx, f.places, log)
 	if err != nil {
 		return err
 	}
@@ -95,31 +88,35 @@ func runGateway(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	g, err := gateway.New(gateway.Config{
-		Upstream: upstream, Gate: gate, Inner: httplimit.Idempotent(keeper),
-		MaxBody: maxBody, ResponseTimeout: timeout, Log: log,
+		Upstream: f.upstream, Gate: gate, Inner: httplimit.Idempotent(keeper),
+		MaxBody: f.maxBody, ResponseTimeout: time.Duration(f.timeout), Log: log,
 	})
 	if err != nil {
 		return err
 	}
-	if how.admin != "" {
-		if err := run.listen("admin-listen", how.admin); err != nil {
+	if f.admin != "" {
+		if err := run.listen("admin-listen", f.admin); err != nil {
 			return err
 		}
-		run.oversee("admin-listen", s.admin(&run.draining, loopback(how.admin) || how.clientCA != ""))
+		admin := s.admin(&run.draining, loopback(f.admin) || f.clientCA != "")
+		if err := s.look(admin, &f.listening, f.alerts, log); err != nil {
+			return err
+		}
+		run.oversee("admin-listen", admin)
 	}
-	g.Server().Handler = s.follow(g, how.accessLog, log)
+	g.Server().Handler = s.follow(g, f.accessLog, log)
 	run.serveWith("listen", g.Server(), g.Shutdown)
-	policy := cmp.Or(where.policy, "a sample: 100/minute burst 20 for every caller; --policy is for yours")
+	policy := cmp.Or(f.policy, "a sample: 100/minute burst 20 for every caller; --policy is for yours")
 	scheme, metrics := "http", ""
 	if tlsConfig != nil {
 		scheme = "https"
 	}
-	if how.admin != "" {
-		metrics = fmt.Sprintf("  metrics   %s://%s/metrics\n", scheme, reachable(run.address("admin-listen")))
+	if f.admin != "" {
+		metrics = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics\n  look      sluice top --server %[1]s://%[2]s\n", scheme, reachable(run.address("admin-listen")))
 	}
 	at := scheme + "://" + reachable(run.address("listen"))
 	if _, err := fmt.Fprintf(stdout, "sluice passes requests on from %s to %s\n  policy    %s\n%s\nTry it:\n  curl -i %[1]s/\n\nStop it with Ctrl-C.\n",
-		at, redacted(upstream), policy, metrics); err != nil {
+		at, redacted(f.upstream), policy, metrics); err != nil {
 		return err
 	}
 	if err := run.until(ctx, s.reload); err != nil {
@@ -127,6 +124,22 @@ func runGateway(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	}
 	_, err = fmt.Fprintln(stdout, "stopped; every request that had begun was answered")
 	return err
+}
+
+// look adds the endpoints of the HTTP API that only look.
+func (s *stack) look(mux *http.ServeMux, l *listening, alerts catalog.Thresholds, log *slog.Logger) error {
+	access := server.Access{Open: loopback(l.admin)}
+	if l.clientCA != "" {
+		access.Certificates = server.RoleRead
+	}
+	handler, err := server.Handler(server.Config{
+		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Thresholds: alerts, Access: access, LookOnly: true, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	mux.Handle("/v1/", handler)
+	return nil
 }
 
 // watchfulGate decides requests by the policy, writes down refusals as it

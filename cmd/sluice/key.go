@@ -2,28 +2,26 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"io"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
 )
 
-func keyCommand() *command {
-	return &command{
-		name: "key", summary: "API keys: make, look at, rotate, revoke",
-		about: `A key is shown
-once, when it is made; only a hash of it is stored. The scopes sluice:read,
-sluice:take and sluice:admin let it use this server.`,
-		sub: []*command{
-			keyCreateCommand(), keyListCommand(), keyGetCommand(), keyUpdateCommand(),
-			keyRevokeCommand(), keyRotateCommand(), keyDeleteCommand(),
-		},
-		examples: []string{"sluice key create alice --scope sluice:take --expires 90d", "sluice key rotate ID --grace 48h"},
-	}
+func keyCommand() *cobra.Command {
+	return branch(&cobra.Command{
+		Use: "key", Short: "create, inspect, rotate and revoke API keys",
+		Long: `A key is printed once, when it is created; only its hash is stored. The scopes
+sluice:read, sluice:take and sluice:admin allow it to use this server.`,
+		Example: `sluice key create alice --scope sluice:take --expires 90d
+sluice key rotate ID --grace 48h`,
+	}, keyCreateCommand(), keyListCommand(), keyGetCommand(), keyUpdateCommand(),
+		keyRevokeCommand(), keyRotateCommand(), keyDeleteCommand())
 }
 
 // keyFlags are what can be said about a key.
@@ -33,12 +31,12 @@ type keyFlags struct {
 	expires    instant
 }
 
-func (k *keyFlags) define(f *flag.FlagSet) {
+func (k *keyFlags) define(f *pflag.FlagSet) {
 	k.expires.ahead = true
-	f.StringVar(&k.name, "name", "", "name | its name for people")
-	f.StringVar(&k.tier, "tier", "", "tier | its tier, if its entity has none")
-	f.Var(&k.scopes, "scope", "scope | what it may do; may be repeated")
-	f.Var(&k.expires, "expires", "time | when: a time, or 90d from now (default never)")
+	f.StringVar(&k.name, "name", "", "display `name`")
+	f.StringVar(&k.tier, "tier", "", "its `tier`, if its entity has none")
+	f.Var(&k.scopes, "scope", "a `scope` that the key has; may be repeated")
+	f.Var(&k.expires, "expires", "expiry `time`, or 90d for ninety days from now (default never)")
 }
 
 // keyFields are a key for people; the secret only if it was just made.
@@ -51,154 +49,128 @@ func keyFields(k *catalog.Key) fields {
 }
 
 func (c *call) key(k *catalog.Key, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(keyFields(k).writeTo)
+	return c.printAnswer(err, keyFields(k).String())
 }
 
 func (c *call) newKey(k *client.NewKey, err error) error {
-	if err != nil {
-		return c.trouble(err)
-	}
-	return c.printAnswer(func(w io.Writer) error {
-		if err := keyFields(&k.Key).writeTo(w); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "\n%s\n\nKeep it: it is not shown again.\n", k.Secret)
-		return err
+	return c.printAnswer(err, fmt.Sprintf("%s\n%s\n\nKeep it: it is not shown again.\n", keyFields(&k.Key), k.Secret))
+}
+
+func keyCreateCommand() *cobra.Command {
+	var k keyFlags
+	var reason reasonFlag
+	return online(&cobra.Command{
+		Use: "create ENTITY", Short: "create an API key for an entity",
+		Example: "sluice key create alice --name laptop --scope sluice:take --expires 90d",
+	}, flags(k.define, reason.define), func(ctx context.Context, c *call) error {
+		made, err := reason.client(c).CreateKey(ctx, catalog.Key{
+			Entity: c.arg(0), Name: k.name, Tier: k.tier, Scopes: k.scopes, Expires: k.expires.Time,
+		})
+		return c.newKey(&made, err)
 	})
 }
 
-func keyCreateCommand() *command {
-	var k keyFlags
-	var reason reasonFlag
-	return &command{
-		name: "create", args: "ENTITY", summary: "make an API key for an entity",
-		flags:    func(f *flag.FlagSet) { k.define(f); reason.define(f) },
-		examples: []string{"sluice key create alice --name laptop --scope sluice:take --expires 90d"},
-		run: func(ctx context.Context, c *call) error {
-			made, err := reason.client(c).CreateKey(ctx, catalog.Key{
-				Entity: c.arg(0), Name: k.name, Tier: k.tier, Scopes: k.scopes, Expires: k.expires.Time,
-			})
-			return c.newKey(&made, err)
-		},
-	}
-}
-
-func keyListCommand() *command {
+func keyListCommand() *cobra.Command {
 	var entity string
 	var most length
-	return &command{
-		name: "list", summary: "list API keys",
-		flags: func(f *flag.FlagSet) {
-			f.StringVar(&entity, "entity", "", "entity | only of this entity")
-			most.define(f)
-		},
-		examples: []string{"sluice key list --entity alice"},
-		run: func(ctx context.Context, c *call) error {
-			all, more, err := collect(c, most, func(p client.Page) ([]catalog.Key, string, error) {
-				page, err := c.client.Keys(ctx, entity, p)
-				return page.Keys, page.Next, err
-			})
-			if err != nil {
-				return err
+	return online(&cobra.Command{
+		Use: "list", Short: "list API keys",
+		Example: "sluice key list --entity alice",
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&entity, "entity", "", "only those of this `entity`")
+		most.define(f)
+	}, func(ctx context.Context, c *call) error {
+		all, more, err := collect(c, most, func(p client.Page) ([]catalog.Key, string, error) {
+			page, err := c.client.Keys(ctx, entity, p)
+			return page.Keys, page.Next, err
+		})
+		now := time.Now()
+		return printList(c, err, "keys", all, more, newTable("KEY", "ENTITY", "NAME", "TIER", "SCOPES", "STATE", "EXPIRES", "LAST USED"), func(k *catalog.Key) []string {
+			state := "valid"
+			switch {
+			case !k.Revoked.IsZero():
+				state = "revoked"
+			case !k.Expires.IsZero() && !k.Expires.After(now):
+				state = "expired"
 			}
-			now := time.Now()
-			return printList(c, "keys", all, more, newTable("KEY", "ENTITY", "NAME", "TIER", "SCOPES", "STATE", "EXPIRES", "LAST USED"), func(k *catalog.Key) []string {
-				state := "valid"
-				switch {
-				case !k.Revoked.IsZero():
-					state = "revoked"
-				case !k.Expires.IsZero() && !k.Expires.After(now):
-					state = "expired"
-				}
-				return []string{k.ID, k.Entity, k.Name, k.Tier, strings.Join(k.Scopes, ","), state, moment(k.Expires), moment(k.LastUsed)}
-			})
-		},
-	}
+			return []string{k.ID, k.Entity, k.Name, k.Tier, strings.Join(k.Scopes, ","), state, moment(k.Expires), moment(k.LastUsed)}
+		})
+	})
 }
 
-func keyGetCommand() *command {
-	return &command{
-		name: "get", args: "KEY", summary: "show an API key, without its secret", examples: []string{"sluice key get ID"},
-		run: func(ctx context.Context, c *call) error {
-			k, err := c.client.Key(ctx, c.arg(0))
-			return c.key(&k, err)
-		},
-	}
+func keyGetCommand() *cobra.Command {
+	return online(&cobra.Command{
+		Use: "get KEY", Short: "show an API key, without its secret",
+		Example: "sluice key get ID",
+	}, nil, func(ctx context.Context, c *call) error {
+		k, err := c.client.Key(ctx, c.arg(0))
+		return c.key(&k, err)
+	})
 }
 
-func keyUpdateCommand() *command {
+func keyUpdateCommand() *cobra.Command {
 	var k keyFlags
 	var version versionFlag
 	var reason reasonFlag
-	return &command{
-		name: "update", args: "KEY", summary: "change what the flags say, and leave the rest",
-		flags:    func(f *flag.FlagSet) { k.define(f); version.define(f); reason.define(f) },
-		examples: []string{"sluice key update ID --tier pro", "sluice key update ID --expires 2027-01-01"},
-		run: func(ctx context.Context, c *call) error {
-			var change client.KeyChange
-			if c.said("name") {
-				change.Name = &k.name
-			}
-			if c.said("tier") {
-				change.Tier = &k.tier
-			}
-			if c.said("scope") {
-				change.Scopes = (*[]string)(&k.scopes)
-			}
-			if c.said("expires") {
-				change.Expires = &k.expires.Time
-			}
-			if change == (client.KeyChange{}) {
-				return c.wrong("say what to change: --name, --tier, --scope or --expires")
-			}
-			key, err := reason.client(c).ChangeKey(ctx, c.arg(0), change, int64(version))
-			return c.key(&key, err)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "update KEY", Short: "change what the flags name and leave the rest",
+		Example: `sluice key update ID --tier pro
+sluice key update ID --expires 2027-01-01`,
+	}, flags(k.define, version.define, reason.define), func(ctx context.Context, c *call) error {
+		var change client.KeyChange
+		if c.said("name") {
+			change.Name = &k.name
+		}
+		if c.said("tier") {
+			change.Tier = &k.tier
+		}
+		if c.said("scope") {
+			change.Scopes = (*[]string)(&k.scopes)
+		}
+		if c.said("expires") {
+			change.Expires = &k.expires.Time
+		}
+		if change == (client.KeyChange{}) {
+			return c.wrong("say what to change: --name, --tier, --scope or --expires")
+		}
+		key, err := reason.client(c).ChangeKey(ctx, c.arg(0), change, int64(version))
+		return c.key(&key, err)
+	})
 }
 
-func keyRevokeCommand() *command {
+func keyRevokeCommand() *cobra.Command {
 	var reason reasonFlag
-	return &command{
-		name: "revoke", args: "KEY", summary: "end a key for good: here at once, elsewhere within a second",
-		flags: reason.define, examples: []string{"sluice key revoke ID --reason leaked"},
-		run: func(ctx context.Context, c *call) error {
-			k, err := reason.client(c).RevokeKey(ctx, c.arg(0))
-			return c.key(&k, err)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "revoke KEY", Short: "revoke a key: here at once, on other nodes within a second",
+		Example: "sluice key revoke ID --reason leaked",
+	}, reason.define, func(ctx context.Context, c *call) error {
+		k, err := reason.client(c).RevokeKey(ctx, c.arg(0))
+		return c.key(&k, err)
+	})
 }
 
-func keyRotateCommand() *command {
+func keyRotateCommand() *cobra.Command {
 	var grace period
 	var reason reasonFlag
-	return &command{
-		name: "rotate", args: "KEY", summary: "make a new key in place of an old one, which works on for a while",
-		flags: func(f *flag.FlagSet) {
-			f.Var(&grace, "grace", "duration | how long the old one works (default 7d)")
-			reason.define(f)
-		},
-		examples: []string{"sluice key rotate ID", "sluice key rotate ID --grace 48h"},
-		run: func(ctx context.Context, c *call) error {
-			k, err := reason.client(c).RotateKey(ctx, c.arg(0), time.Duration(grace))
-			return c.newKey(&k, err)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "rotate KEY", Short: "create a key to replace an old one, which keeps working for a while",
+		Example: `sluice key rotate ID
+sluice key rotate ID --grace 48h`,
+	}, func(f *pflag.FlagSet) {
+		f.Var(&grace, "grace", "`duration` for which the old key still works (default 7d)")
+		reason.define(f)
+	}, func(ctx context.Context, c *call) error {
+		k, err := reason.client(c).RotateKey(ctx, c.arg(0), time.Duration(grace))
+		return c.newKey(&k, err)
+	})
 }
 
-func keyDeleteCommand() *command {
+func keyDeleteCommand() *cobra.Command {
 	var reason reasonFlag
-	return &command{
-		name: "delete", args: "KEY", summary: "remove a key and what is known about it; revoke leaves that",
-		flags: reason.define, examples: []string{"sluice key delete ID"},
-		run: func(ctx context.Context, c *call) error {
-			if err := reason.client(c).DeleteKey(ctx, c.arg(0)); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("deleted key %s", printable(c.arg(0)))
-		},
-	}
+	return online(&cobra.Command{
+		Use: "delete KEY", Short: "delete a key and its record",
+		Example: "sluice key delete ID",
+	}, reason.define, func(ctx context.Context, c *call) error {
+		return c.done(reason.client(c).DeleteKey(ctx, c.arg(0)), "deleted key %s", printable(c.arg(0)))
+	})
 }

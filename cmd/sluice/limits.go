@@ -4,75 +4,76 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/policy"
 )
 
-func limitsCommand() *command {
-	return &command{
-		name: "limits", summary: "a file of limits: compare it with what is stored, and apply it",
-		about: `The
-file has the format of the policy. It owns what it has stored, by its name: only
-that is removed when the file does not mention it any more.`,
-		sub: []*command{
-			planCommand("plan", "show what apply would do; it exits with 0 also if there are changes", false),
-			planCommand("diff", "the same, but exit with 1 if there are differences", false),
-			planCommand("apply", "store what a file declares, all or nothing", true),
-			limitsListCommand(),
-		},
-		examples: []string{"sluice limits plan limits.yaml", "sluice limits diff limits.yaml || sluice limits apply limits.yaml"},
-	}
+func limitsCommand() *cobra.Command {
+	return branch(&cobra.Command{
+		Use: "limits", Short: "compare a file of limits with what is stored, and apply it",
+		Long: `The file has the format of the policy. It owns what it stores, by its name:
+apply removes only what the same file stored and no longer declares.`,
+		Example: `sluice limits plan limits.yaml
+sluice limits diff limits.yaml || sluice limits apply limits.yaml`,
+	}, planCommand("plan", "print what apply would change", false),
+		planCommand("diff", "print what apply would change, and exit with 1 if that is anything", false),
+		planCommand("apply", "store what a file declares, all or nothing", true),
+		limitsListCommand())
 }
 
-func planCommand(name, summary string, apply bool) *command {
+func planCommand(name, summary string, apply bool) *cobra.Command {
 	var owner string
 	var reason reasonFlag
-	return &command{
-		name: name, args: "FILE", summary: summary,
-		flags: func(f *flag.FlagSet) {
-			f.StringVar(&owner, "name", "", "name | the name of who owns what the file declares (default the file's)")
-			if apply {
-				reason.define(f)
-			}
-		},
-		examples: []string{"sluice limits " + name + " limits.yaml", "cat limits.yaml | sluice limits " + name + " - --name limits.yaml"},
-		run: func(ctx context.Context, c *call) error {
-			file, err := c.input(c.arg(0))
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			text, err := io.ReadAll(io.LimitReader(file, policy.MaxFile+1))
-			if err != nil {
-				return err
-			}
-			if owner == "" && c.arg(0) != "-" {
-				owner = filepath.Base(c.arg(0))
-			}
-			ask := reason.client(c).Plan
-			if apply {
-				ask = reason.client(c).Apply
-			}
-			plan, err := ask(ctx, owner, bytes.NewReader(text))
-			if err != nil {
-				return c.planTrouble(err)
-			}
-			if err := c.printAnswer(func(w io.Writer) error { return writePlan(w, &plan) }); err != nil {
-				return err
-			}
-			if name == "diff" && !plan.Empty {
-				return errRefused
-			}
-			return nil
-		},
-	}
+	return online(&cobra.Command{
+		Use: name + " " + "FILE", Short: summary,
+		Example: "sluice limits " + name + " limits.yaml" + "\n" + "cat limits.yaml | sluice limits " + name + " - --name limits.yaml",
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&owner, "name", "", "`name` that owns what the file declares (default the file's name)")
+		if apply {
+			reason.define(f)
+		}
+	}, func(ctx context.Context, c *call) error {
+		file, err := c.input(c.arg(0))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		text, err := io.ReadAll(io.LimitReader(file, policy.MaxFile+1))
+		if err != nil {
+			return err
+		}
+		if owner == "" && c.arg(0) != "-" {
+			owner = filepath.Base(c.arg(0))
+		}
+		ask := reason.client(c).Plan
+		if apply {
+			ask = reason.client(c).Apply
+		}
+		plan, err := ask(ctx, owner, bytes.NewReader(text))
+		if err != nil {
+			return c.planTrouble(err)
+		}
+		said := strings.TrimSpace(plan.Text) + "\n"
+		if plan.Applied && !plan.Empty {
+			said += "applied\n"
+		}
+		if err := c.printAnswer(nil, said); err != nil {
+			return err
+		}
+		if name == "diff" && !plan.Empty {
+			return errRefused
+		}
+		return nil
+	})
 }
 
 // notThere is how the server says that something does not exist which a
@@ -94,16 +95,5 @@ func (c *call) planTrouble(err error) error {
 	if errors.As(err, &answer) && answer.Field == "namespace" {
 		return fmt.Errorf("%w; a file for another namespace names it: \"namespace: %s\"", err, printable(c.namespace))
 	}
-	return c.trouble(orCreate(err))
-}
-
-func writePlan(w io.Writer, p *client.Plan) error {
-	if _, err := fmt.Fprintln(w, strings.TrimSpace(p.Text)); err != nil {
-		return err
-	}
-	if p.Applied && !p.Empty {
-		_, err := fmt.Fprintln(w, "applied")
-		return err
-	}
-	return nil
+	return orCreate(err)
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -14,31 +13,31 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-func localCommand() *command {
+func localCommand() *cobra.Command {
 	var l local
-	return &command{
-		name: "local", summary: "start Redis and PostgreSQL for development", offline: true,
-		about: `They listen on free
-ports of this machine only, without passwords, until Ctrl-C. Without --dir
-everything is in a temporary folder that is removed at the end.`,
-		flags: func(f *flag.FlagSet) {
-			f.StringVar(&l.dir, "dir", "", "folder | keep the data in this folder")
-			f.StringVar(&l.only, "only", "", "server | start only redis or postgres")
-		},
-		examples: []string{"sluice local", "sluice local --dir ./data", "sluice local --only redis"},
-		run: func(ctx context.Context, c *call) error {
-			if l.only != "" && l.only != "redis" && l.only != "postgres" {
-				return c.wrong("--only %q: want redis or postgres", l.only)
-			}
-			return l.run(ctx, c)
-		},
-	}
+	return offline(&cobra.Command{
+		Use: "local", Short: "start Redis and PostgreSQL for development",
+		Long: `They listen on free ports of the loopback address, without passwords, until
+Ctrl-C. Without --dir the data is in a temporary folder that is removed at the
+end.`,
+		Example: `sluice local
+sluice local --dir ./data
+sluice local --only redis`,
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&l.dir, "dir", "", "`folder` in which the data is kept")
+		choose(f, &l.only, "only", "", "start only this one", "redis", "postgres")
+	}, func(ctx context.Context, c *call) error {
+		return l.run(ctx, c)
+	})
 }
 
 // local is servers for development.
@@ -117,22 +116,8 @@ func (l *local) greet(c *call) error {
 	if l.addresses.Postgres != "" {
 		l.addresses.Serve = append(l.addresses.Serve, "--catalog", l.addresses.Postgres)
 	}
-	return c.print(l.addresses, func(w io.Writer) error {
-		f := fields{{"Redis", l.addresses.Redis}, {"PostgreSQL", l.addresses.Postgres}, {"folder", l.dir}}
-		if err := f.writeTo(w); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "\nIn another terminal:\n  sluice serve")
-		for _, word := range l.addresses.Serve {
-			if err == nil {
-				_, err = fmt.Fprint(w, " "+word)
-			}
-		}
-		if err == nil {
-			_, err = fmt.Fprint(w, "\n\nStop with Ctrl-C.\n")
-		}
-		return err
-	})
+	where := fields{{"Redis", l.addresses.Redis}, {"PostgreSQL", l.addresses.Postgres}, {"folder", l.dir}}
+	return c.print(l.addresses, fmt.Sprintf("%s\nIn another terminal:\n  sluice serve %s\n\nStop with Ctrl-C.\n", where, strings.Join(l.addresses.Serve, " ")))
 }
 
 // freePort is a port that nobody listens on.

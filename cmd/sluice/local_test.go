@@ -27,7 +27,7 @@ func runLocal(t *testing.T, args ...string) (found struct {
 	var stderr bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"local", "--json"}, args...), in, &stderr)
+		ended <- run(ctx, append([]string{"local", "--json"}, args...), nil, in, &stderr)
 		in.Close()
 	}()
 	reader := bufio.NewReader(out)
@@ -101,7 +101,7 @@ func TestLocalLeavesNoTemporaryFolder(t *testing.T) {
 func TestLocalNamesMissingPackages(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"local"}, &stdout, &stderr); code != 2 || !strings.Contains(stderr.String(), "package redis-server") {
+	if code := run(t.Context(), []string{"local"}, nil, &stdout, &stderr); code != 2 || !strings.Contains(stderr.String(), "package redis-server") {
 		t.Errorf("exit %d: %s", code, &stderr)
 	}
 }

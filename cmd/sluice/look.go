@@ -3,27 +3,24 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
-	"io"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/client"
 )
 
-func resetCommand() *command {
-	return &command{
-		name: "reset", args: "ENTITY [RESOURCE]", summary: "make the buckets of an entity as new",
-		about:    "Those of its parents stay\nas they are.",
-		examples: []string{"sluice reset alice api"},
-		run: func(ctx context.Context, c *call) error {
-			if err := c.client.Reset(ctx, c.arg(0), c.arg(1)); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("reset %s", nameOf(c.arg(0), c.arg(1)))
-		},
-	}
+func resetCommand() *cobra.Command {
+	return online(&cobra.Command{
+		Use: "reset ENTITY [RESOURCE]", Short: "reset the buckets of an entity",
+		Long:    `The buckets of its parents are left alone.`,
+		Example: "sluice reset alice api",
+	}, nil, func(ctx context.Context, c *call) error {
+		return c.done(c.client.Reset(ctx, c.arg(0), c.arg(1)), "reset %s", nameOf(c.arg(0), c.arg(1)))
+	})
 }
 
 // nameOf is who and what, for people.
@@ -34,72 +31,61 @@ func nameOf(entity, resource string) string {
 	return printable(entity + " on " + resource)
 }
 
-func adjustCommand() *command {
+func adjustCommand() *cobra.Command {
 	var cost costs
 	var limits rules
-	return &command{
-		name: "adjust", args: "ENTITY [RESOURCE]", summary: "consume or refund without asking",
-		about: "It may leave a\ndebt, which refill repays.",
-		flags: func(f *flag.FlagSet) {
-			f.Var(&cost, "cost", "name=n | how much of which limits: tpm=500; negative is a refund")
-			f.Var(&limits, "limit", "name=rule | a limit as name=rule in place of those stored; may be repeated")
-		},
-		examples: []string{"sluice adjust alice chat --cost tpm=-500"},
-		run: func(ctx context.Context, c *call) error {
-			if cost.all != 0 || len(cost.each) == 0 {
-				return c.wrong("want --cost by limit, such as tpm=-500")
-			}
-			d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Costs: cost.each, Limits: limits})
-			return c.settled("adjusted", &d, err)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "adjust ENTITY [RESOURCE]", Short: "consume or refund unconditionally",
+		Long:    `An adjustment may leave a debt, which refill repays.`,
+		Example: "sluice adjust alice chat --cost tpm=-500",
+	}, func(f *pflag.FlagSet) {
+		f.Var(&cost, "cost", "`cost` by limit, such as tpm=500; negative is a refund")
+		f.Var(&limits, "limit", "a limit as `name=rule`, in place of the stored ones; may be repeated")
+	}, func(ctx context.Context, c *call) error {
+		if cost.all != 0 || len(cost.each) == 0 {
+			return c.wrong("want --cost by limit, such as tpm=-500")
+		}
+		d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Costs: cost.each, Limits: limits})
+		return c.settled("adjusted", &d, err)
+	})
 }
 
-func statusCommand() *command {
+func statusCommand() *cobra.Command {
 	var me bool
-	return &command{
-		name: "status", args: "[ENTITY] [RESOURCE]", summary: "show how much of each limit is used",
-		about: `It
-shows tokens, utilization, the alarm (warning from 70 %, critical from 90 %), who
-waits in line, what was ever taken and when last, and what the node that answers
-was asked in the last minute. What was ever taken is up to a second old. Without
-a resource it is about all that the entity uses.`,
-		flags: func(f *flag.FlagSet) {
-			f.BoolVar(&me, "me", false, "for the holder of the API key in --token; then [RESOURCE] only")
-		},
-		examples: []string{"sluice status alice api", "sluice status --me --token @my-key"},
-		run: func(ctx context.Context, c *call) error {
-			var s client.Status
-			var err error
-			switch {
-			case me && len(c.args) > 1:
-				return c.wrong("unexpected argument %q", c.args[1])
-			case me:
-				s, err = c.client.Me(ctx, c.arg(0))
-			case len(c.args) == 0:
-				return c.wrong("ENTITY is missing")
-			default:
-				s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
-			}
-			if err != nil {
-				return c.trouble(err)
-			}
-			return c.printAnswer(func(w io.Writer) error { return writeStatus(w, &s) })
-		},
-	}
+	return online(&cobra.Command{
+		Use: "status [ENTITY] [RESOURCE]", Short: "show how much of each limit is used",
+		Long: `The table has tokens, utilization, alarm, waiting callers, the total ever taken
+with the time of the last take, and the requests of the last minute to the
+node that answers. Totals may be a second old. Without a resource it covers
+all that the entity uses.`,
+		Example: `sluice status alice api
+sluice status --me --token @my-key`,
+	}, func(f *pflag.FlagSet) {
+		f.BoolVar(&me, "me", false, "show the holder of the API key in --token; the only argument is then RESOURCE")
+	}, func(ctx context.Context, c *call) error {
+		var s client.Status
+		var err error
+		switch {
+		case me && len(c.args) > 1:
+			return c.wrong("unexpected argument %q", c.args[1])
+		case me:
+			s, err = c.client.Me(ctx, c.arg(0))
+		case len(c.args) == 0:
+			return c.wrong("ENTITY is missing")
+		default:
+			s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
+		}
+		return c.printAnswer(err, statusText(&s))
+	})
 }
 
-func writeStatus(w io.Writer, s *client.Status) error {
+func statusText(s *client.Status) string {
 	head := nameOf(s.Entity, s.Resource)
 	if s.Tier != "" {
 		head += ", tier " + printable(s.Tier)
 	}
 	if len(s.Limits) == 0 {
-		_, err := fmt.Fprintln(w, head+": no limit applies")
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "%s: %s\n", head, cmp.Or(string(s.Alarm), "not known, the store is away")); err != nil {
-		return err
+		return head + ": no limit applies\n"
 	}
 	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "FROM", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN",
 		">CONSUMED", ">TAKES", "LAST", ">WAITING", ">ALLOWED", ">LIMITED", ">FAILED")
@@ -118,19 +104,14 @@ func writeStatus(w io.Writer, s *client.Status) error {
 		t.add(l.Entity, l.Resource, l.Limit, l.Rule.String(), l.From, left, l.Capacity.String(), used, string(l.Alarm), full,
 			consumed, takes, last, inLine(&l.Activity), allowed, limited, failed)
 	}
-	if err := t.writeTo(w); err != nil {
-		return err
-	}
+	text := fmt.Sprintf("%s: %s\n%s", head, cmp.Or(string(s.Alarm), "not known, the store is away"), t)
 	if away != "" {
-		if _, err := fmt.Fprintf(w, "what is left is not known (%s): the store is away\n", away); err != nil {
-			return err
-		}
+		text += fmt.Sprintf("what is left is not known (%s): the store is away\n", away)
 	}
 	if upgrade {
-		_, err := fmt.Fprintln(w, "near a limit: a larger plan would help")
-		return err
+		text += "near a limit: a larger plan would help\n"
 	}
-	return nil
+	return text
 }
 
 // totals are what was ever taken from a bucket, for people.
@@ -178,35 +159,22 @@ func onNodes(n int) string {
 	return fmt.Sprintf("on %d nodes", n)
 }
 
-func explainCommand() *command {
+func explainCommand() *cobra.Command {
 	t := takeFlags{}
-	return &command{
-		name: "explain", args: "ENTITY [RESOURCE]", summary: "say which limits apply to a take, from where, and why it is refused",
-		about:    "It\nconsumes nothing, and exits with 0 even if the take would be refused.",
-		flags:    t.define,
-		examples: []string{"sluice explain alice chat --cost tpm=4000"},
-		run: func(ctx context.Context, c *call) error {
-			take, err := t.take(c)
-			if err != nil {
-				return err
-			}
-			e, err := c.client.Explain(ctx, take)
-			if err != nil {
-				return c.trouble(err)
-			}
-			return c.printAnswer(func(w io.Writer) error {
-				if _, err := fmt.Fprintln(w, strings.TrimSpace(e.Text)); err != nil {
-					return err
-				}
-				if e.Decision == nil {
-					_, err := fmt.Fprintln(w, "\na take would be allowed: no limit applies")
-					return err
-				}
-				if _, err := fmt.Fprint(w, "\na take would be "); err != nil {
-					return err
-				}
-				return writeDecision(w, e.Decision, take.Entity)
-			})
-		},
-	}
+	return online(&cobra.Command{
+		Use: "explain ENTITY [RESOURCE]", Short: "explain which limits apply to a take, from which level, and why it is refused",
+		Long:    `Nothing is consumed, and the exit code is 0 even if the take would be refused.`,
+		Example: "sluice explain alice chat --cost tpm=4000",
+	}, t.define, func(ctx context.Context, c *call) error {
+		take, err := t.take(c)
+		if err != nil {
+			return err
+		}
+		e, err := c.client.Explain(ctx, take)
+		would := "allowed: no limit applies\n"
+		if e.Decision != nil {
+			would = decisionText(e.Decision, take.Entity)
+		}
+		return c.printAnswer(err, strings.TrimSpace(e.Text)+"\n\na take would be "+would)
+	})
 }

@@ -20,45 +20,34 @@ const (
 	exitTrouble = 2 // wrong usage, no server, an error
 )
 
-// usageError is a mistake in how sluice was called.
-type usageError struct{ message string }
-
-func (e *usageError) Error() string { return e.message }
-
 // errRefused ends a command whose answer was no. The answer has been printed.
 var errRefused = errors.New("refused")
+
+// errSilent ends a command with trouble that has been printed.
+var errSilent = errors.New("trouble")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole command; it answers the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return runIn(ctx, &console{stdin: os.Stdin, stdout: stdout, stderr: stderr, lookup: os.LookupEnv}, args)
-}
-
-// console is what a command can see of the world.
-type console struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	lookup         func(string) (string, bool) // the environment
-}
-
-func runIn(ctx context.Context, c *console, args []string) int {
-	err := dispatch(ctx, c, root(), args)
-	switch {
+// run runs the command that args name, and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	top := root()
+	top.SetArgs(explicit(top, args))
+	top.SetIn(stdin)
+	top.SetOut(stdout)
+	top.SetErr(stderr)
+	switch err := top.ExecuteContext(ctx); {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errRefused):
 		return exitRefused
 	case errors.Is(err, errSilent):
 		return exitTrouble
+	default:
+		fmt.Fprintln(stderr, "sluice:", err) //nolint:errcheck // nowhere to report it
+		return exitTrouble
 	}
-	fmt.Fprintln(c.stderr, "sluice:", err) //nolint:errcheck // nowhere to report it
-	return exitTrouble
 }
-
-// errSilent ends a command with trouble that has been printed.
-var errSilent = errors.New("trouble")

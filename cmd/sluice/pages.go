@@ -1,9 +1,10 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/client"
 )
@@ -11,8 +12,8 @@ import (
 // length is a flag of lists: how many things to show.
 type length int
 
-func (l *length) define(f *flag.FlagSet) {
-	f.IntVar((*int)(l), "max", 100, "number | show at most this many")
+func (l *length) define(f *pflag.FlagSet) {
+	f.IntVar((*int)(l), "max", 100, "show at most this `number`")
 }
 
 // collect reads pages until there are as many things as wanted, or no more.
@@ -25,7 +26,7 @@ func collect[T any](c *call, most length, page func(client.Page) ([]T, string, e
 	for {
 		some, next, err := page(client.Page{Cursor: cursor, Max: min(int(most)-len(all), 1000)})
 		if err != nil {
-			return nil, false, c.trouble(err)
+			return nil, false, err
 		}
 		all = append(all, some...)
 		if next == "" || len(all) >= int(most) {
@@ -35,8 +36,12 @@ func collect[T any](c *call, most length, page func(client.Page) ([]T, string, e
 	}
 }
 
-// printList writes things as JSON under their name, or in a table.
-func printList[T any](c *call, name string, all []T, more bool, t *table, row func(*T) []string) error {
+// printList writes things as JSON under their name, or in a table; unless
+// there was an error, which it returns.
+func printList[T any](c *call, err error, name string, all []T, more bool, t *table, row func(*T) []string) error {
+	if err != nil {
+		return err
+	}
 	if c.json {
 		return c.printJSON(map[string]any{name: all, "more": more})
 	}
@@ -47,7 +52,7 @@ func printList[T any](c *call, name string, all []T, more bool, t *table, row fu
 	for i := range all {
 		t.add(row(&all[i])...)
 	}
-	if err := t.writeTo(c.stdout); err != nil {
+	if _, err := io.WriteString(c.stdout, t.String()); err != nil {
 		return err
 	}
 	if more {

@@ -6,30 +6,28 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sluice-go/sluice/policy"
 )
 
-func policyCommand() *command {
-	return &command{
-		name: "policy", summary: "the policy file: check it, and its schema for editors",
-		sub: []*command{
-			{
-				name: "check", args: "FILE...", summary: "find all mistakes of policy files, each with its line and column",
-				about:   "It\nneeds no server, and exits with 2 if there are mistakes.",
-				offline: true, examples: []string{"sluice policy check policy.yaml"},
-				run: checkPolicies,
-			},
-			{
-				name: "schema", summary: "print a JSON Schema of the policy file",
-				offline: true, examples: []string{"sluice policy schema > policy.schema.json"},
-				run: func(_ context.Context, c *call) error {
-					_, err := c.stdout.Write(policy.Schema())
-					return err
-				},
-			},
-		},
-		examples: []string{"sluice policy check policy.yaml"},
-	}
+func policyCommand() *cobra.Command {
+	return branch(&cobra.Command{
+		Use: "policy", Short: "check a policy file, or print its schema",
+		Example: "sluice policy check policy.yaml",
+	},
+		offline(&cobra.Command{
+			Use: "check FILE...", Short: "report all mistakes in policy files with line and column",
+			Long:    "No server is needed. The exit code is 2 if there are mistakes.",
+			Example: "sluice policy check policy.yaml",
+		}, nil, checkPolicies),
+		offline(&cobra.Command{
+			Use: "schema", Short: "print a JSON Schema of the policy file",
+			Example: "sluice policy schema > policy.schema.json",
+		}, nil, func(_ context.Context, c *call) error {
+			_, err := c.stdout.Write(policy.Schema())
+			return err
+		}))
 }
 
 func checkPolicies(_ context.Context, c *call) error {

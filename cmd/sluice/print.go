@@ -19,11 +19,12 @@ func (c *call) printJSON(v any) error {
 }
 
 // print writes a value as JSON if that was asked for, and else for people.
-func (c *call) print(v any, forPeople func(io.Writer) error) error {
+func (c *call) print(v any, forPeople string) error {
 	if c.json {
 		return c.printJSON(v)
 	}
-	return forPeople(c.stdout)
+	_, err := io.WriteString(c.stdout, forPeople)
+	return err
 }
 
 // say writes a line for people, and nothing for programs.
@@ -74,7 +75,7 @@ func printable(s string) string {
 	}, s)
 }
 
-func (t *table) writeTo(w io.Writer) error {
+func (t *table) String() string {
 	widths := make([]int, len(t.header))
 	for _, row := range append([][]string{t.header}, t.rows...) {
 		for i, cell := range row {
@@ -94,14 +95,13 @@ func (t *table) writeTo(w io.Writer) error {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // fields is one thing, a line for each of its fields that is not empty.
 type fields [][2]string
 
-func (f fields) writeTo(w io.Writer) error {
+func (f fields) String() string {
 	width := 0
 	for _, field := range f {
 		if field[1] != "" {
@@ -114,8 +114,7 @@ func (f fields) writeTo(w io.Writer) error {
 			fmt.Fprintf(&b, "%-*s  %s\n", width, field[0], printable(field[1]))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // moment writes a time for people, in UTC as the server counts.

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,20 +11,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sluice-go/sluice/idempotency"
 )
 
-func replaysCommand() *command {
-	return &command{
-		name: "replays", summary: "stored responses of idempotent writes",
-		about: `A key is used by
-the namespace for a method on a route.`,
-		sub: []*command{
-			replayStatsCommand(), replayRecentCommand(), replayLookupCommand(), replayForgetCommand(), replaySettleCommand(),
-			replayClaimCommand(), replayExtendCommand(), replayCompleteCommand(), replayReleaseCommand(),
-		},
-		examples: []string{"sluice replays stats", "sluice replays lookup POST /orders KEY"},
-	}
+func replaysCommand() *cobra.Command {
+	return branch(&cobra.Command{
+		Use: "replays", Short: "manage stored responses of idempotent writes",
+		Long: `A response is found by namespace, method, route and idempotency key.`,
+		Example: `sluice replays stats
+sluice replays lookup POST /orders KEY`,
+	}, replayStatsCommand(), replayRecentCommand(), replayLookupCommand(), replayForgetCommand(), replaySettleCommand(),
+		replayClaimCommand(), replayExtendCommand(), replayCompleteCommand(), replayReleaseCommand())
 }
 
 const replayArgs = "METHOD ROUTE KEY"
@@ -34,50 +34,39 @@ func (c *call) scope() idempotency.Scope {
 	return idempotency.Scope{Method: strings.ToUpper(c.arg(0)), Route: c.arg(1), Key: c.arg(2)}
 }
 
-func replayStatsCommand() *command {
+func replayStatsCommand() *cobra.Command {
 	var everyone bool
-	return &command{
-		name: "stats", summary: "show how often responses were replayed, and the rest",
-		flags:    func(f *flag.FlagSet) { f.BoolVar(&everyone, "everyone", false, "of all namespaces together") },
-		examples: []string{"sluice replays stats", "sluice replays stats --everyone --json"},
-		run: func(ctx context.Context, c *call) error {
-			s, err := c.client.ReplayStats(ctx, everyone)
-			if err != nil {
-				return c.trouble(err)
-			}
-			return c.printAnswer(func(w io.Writer) error {
-				return fields{
-					{"first runs", number(s.FirstRuns)}, {"replays", number(s.Replays)}, {"conflicts", number(s.Conflicts)},
-					{"mismatches", number(s.Mismatches)}, {"takeovers", number(s.Takeovers)}, {"outcome unknown", number(s.Unknown)},
-					{"response not kept", number(s.NotKept)}, {"released", number(s.Released)}, {"claims lost", number(s.Lost)},
-					{"store away", number(s.Unavailable)}, {"sent", number(s.Sent)}, {"tries", number(s.Tries)},
-					{"bytes stored", number(s.BytesStored)}, {"bytes replayed", number(s.BytesReplayed)},
-				}.writeTo(w)
-			})
-		},
-	}
+	return online(&cobra.Command{
+		Use: "stats", Short: "show counters of first runs, replays and conflicts",
+		Example: `sluice replays stats
+sluice replays stats --everyone --json`,
+	}, func(f *pflag.FlagSet) { f.BoolVar(&everyone, "everyone", false, "all namespaces together") }, func(ctx context.Context, c *call) error {
+		s, err := c.client.ReplayStats(ctx, everyone)
+		return c.printAnswer(err, fields{
+			{"first runs", number(s.FirstRuns)}, {"replays", number(s.Replays)}, {"conflicts", number(s.Conflicts)},
+			{"mismatches", number(s.Mismatches)}, {"takeovers", number(s.Takeovers)}, {"outcome unknown", number(s.Unknown)},
+			{"response not kept", number(s.NotKept)}, {"released", number(s.Released)}, {"claims lost", number(s.Lost)},
+			{"store away", number(s.Unavailable)}, {"sent", number(s.Sent)}, {"tries", number(s.Tries)},
+			{"bytes stored", number(s.BytesStored)}, {"bytes replayed", number(s.BytesReplayed)},
+		}.String())
+	})
 }
 
-func replayRecentCommand() *command {
+func replayRecentCommand() *cobra.Command {
 	var everyone bool
 	var most int
-	return &command{
-		name: "recent", summary: "list what was replayed last",
-		flags: func(f *flag.FlagSet) {
-			f.BoolVar(&everyone, "everyone", false, "of all namespaces")
-			f.IntVar(&most, "max", 100, "number | show at most this many, up to 1000")
-		},
-		examples: []string{"sluice replays recent --max 20"},
-		run: func(ctx context.Context, c *call) error {
-			all, err := c.client.RecentReplays(ctx, everyone, most)
-			if err != nil {
-				return c.trouble(err)
-			}
-			return printList(c, "replays", all, false, newTable("TENANT", "METHOD", "ROUTE", "KEY", "STATE", ">REPLAYS", "REPLAYED", "EXPIRES"), func(r *idempotency.Record) []string {
-				return []string{r.Scope.Tenant, r.Scope.Method, r.Scope.Route, r.Scope.Key, r.State.String(), number(r.Replays), moment(r.Replayed), moment(r.Expires)}
-			})
-		},
-	}
+	return online(&cobra.Command{
+		Use: "recent", Short: "list the latest replays",
+		Example: "sluice replays recent --max 20",
+	}, func(f *pflag.FlagSet) {
+		f.BoolVar(&everyone, "everyone", false, "all namespaces")
+		f.IntVar(&most, "max", 100, "show at most this `number`, up to 1000")
+	}, func(ctx context.Context, c *call) error {
+		all, err := c.client.RecentReplays(ctx, everyone, most)
+		return printList(c, err, "replays", all, false, newTable("TENANT", "METHOD", "ROUTE", "KEY", "STATE", ">REPLAYS", "REPLAYED", "EXPIRES"), func(r *idempotency.Record) []string {
+			return []string{r.Scope.Tenant, r.Scope.Method, r.Scope.Route, r.Scope.Key, r.State.String(), number(r.Replays), moment(r.Replayed), moment(r.Expires)}
+		})
+	})
 }
 
 // recordFields are a stored response for people.
@@ -98,31 +87,23 @@ func recordFields(r *idempotency.Record, response *idempotency.Response) fields 
 	return f
 }
 
-func replayLookupCommand() *command {
-	return &command{
-		name: "lookup", args: replayArgs, summary: "show what is stored for a key; --json has the response",
-		examples: []string{"sluice replays lookup POST /orders 7d3e"},
-		run: func(ctx context.Context, c *call) error {
-			record, response, err := c.client.LookupReplay(ctx, c.scope())
-			if err != nil {
-				return c.trouble(err)
-			}
-			return c.printAnswer(recordFields(&record, response).writeTo)
-		},
-	}
+func replayLookupCommand() *cobra.Command {
+	return online(&cobra.Command{
+		Use: "lookup " + replayArgs, Short: "show what is stored for a key; --json includes the response",
+		Example: "sluice replays lookup POST /orders 7d3e",
+	}, nil, func(ctx context.Context, c *call) error {
+		record, response, err := c.client.LookupReplay(ctx, c.scope())
+		return c.printAnswer(err, recordFields(&record, response).String())
+	})
 }
 
-func replayForgetCommand() *command {
-	return &command{
-		name: "forget", args: replayArgs, summary: "delete what is stored for a key, so that the next request runs",
-		examples: []string{"sluice replays forget POST /orders 7d3e"},
-		run: func(ctx context.Context, c *call) error {
-			if err := c.client.ForgetReplay(ctx, c.scope()); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("forgotten")
-		},
-	}
+func replayForgetCommand() *cobra.Command {
+	return online(&cobra.Command{
+		Use: "forget " + replayArgs, Short: "delete what is stored for a key, so that the next request runs",
+		Example: "sluice replays forget POST /orders 7d3e",
+	}, nil, func(ctx context.Context, c *call) error {
+		return c.done(c.client.ForgetReplay(ctx, c.scope()), "forgotten")
+	})
 }
 
 // responseFlags are a response.
@@ -132,10 +113,10 @@ type responseFlags struct {
 	body   string
 }
 
-func (r *responseFlags) define(f *flag.FlagSet) {
-	f.IntVar(&r.status, "status", 0, "number | the response's status code")
-	f.Var(&r.header, "header", "name=value | a header as name=value; may be repeated")
-	f.StringVar(&r.body, "body", "", "file | its body, from a file; - is the standard input")
+func (r *responseFlags) define(f *pflag.FlagSet) {
+	f.IntVar(&r.status, "status", 0, "status `code` of the response")
+	f.Var(&r.header, "header", "a header as `name=value`; may be repeated")
+	f.StringVar(&r.body, "body", "", "`file` with the response's body; - is standard input")
 }
 
 const maxReplay = 4 << 20
@@ -163,43 +144,39 @@ func (r *responseFlags) response(c *call) (idempotency.Response, error) {
 	return response, err
 }
 
-func replaySettleCommand() *command {
+func replaySettleCommand() *cobra.Command {
 	var r responseFlags
 	var never bool
-	return &command{
-		name: "settle", args: replayArgs, summary: "say what became of a run that crashed",
-		about: `With --status
-it was done, and repeats get that response; with --never-ran the next one runs.`,
-		flags: func(f *flag.FlagSet) {
-			r.define(f)
-			f.BoolVar(&never, "never-ran", false, "it was not done")
-		},
-		examples: []string{"sluice replays settle POST /orders 7d3e --never-ran", "sluice replays settle POST /orders 7d3e --status 201 --body answer.json"},
-		run: func(ctx context.Context, c *call) error {
-			if never == c.said("status") {
-				return c.wrong("want --status or --never-ran")
+	return online(&cobra.Command{
+		Use: "settle " + replayArgs, Short: "record the outcome of a run that crashed",
+		Long: `With --status the write was done, and repeats get that response; with
+--never-ran the next request runs.`,
+		Example: `sluice replays settle POST /orders 7d3e --never-ran
+sluice replays settle POST /orders 7d3e --status 201 --body answer.json`,
+	}, func(f *pflag.FlagSet) {
+		r.define(f)
+		f.BoolVar(&never, "never-ran", false, "it was not done")
+	}, func(ctx context.Context, c *call) error {
+		if never == c.said("status") {
+			return c.wrong("want --status or --never-ran")
+		}
+		var response *idempotency.Response
+		if !never {
+			made, err := r.response(c)
+			if err != nil {
+				return err
 			}
-			var response *idempotency.Response
-			if !never {
-				made, err := r.response(c)
-				if err != nil {
-					return err
-				}
-				response = &made
-			}
-			if err := c.client.SettleReplay(ctx, c.scope(), response); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("settled")
-		},
-	}
+			response = &made
+		}
+		return c.done(c.client.SettleReplay(ctx, c.scope(), response), "settled")
+	})
 }
 
 // claimFlag is what claim answers and the others need.
 type claimFlag struct{ text string }
 
-func (k *claimFlag) define(f *flag.FlagSet) {
-	f.StringVar(&k.text, "claim", "", "token | the claim's token, as claim answered it")
+func (k *claimFlag) define(f *pflag.FlagSet) {
+	f.StringVar(&k.text, "claim", "", "`token` that claim printed")
 }
 
 func (k *claimFlag) token(c *call) (t idempotency.Token, err error) {
@@ -209,128 +186,101 @@ func (k *claimFlag) token(c *call) (t idempotency.Token, err error) {
 	return t, err
 }
 
-func replayClaimCommand() *command {
+func replayClaimCommand() *cobra.Command {
 	var claim idempotency.Claim
 	var lease, ttl period
 	var body string
 	var token claimFlag
-	return &command{
-		name: "claim", args: replayArgs, summary: "ask for a key before the work: may it run?",
-		about: `It exits with
-0 if the work is to be done now, and with 1 if it is running elsewhere or was done,
-in which case the stored response is printed with --json.`,
-		flags: func(f *flag.FlagSet) {
-			f.StringVar(&body, "body", "", "file | the request's body, from a file: the same key with another is refused")
-			f.Var(&lease, "lease", "duration | how long it counts as running if not heard of (default 30s)")
-			f.Var(&ttl, "ttl", "duration | how long its response is kept (default 24h)")
-			f.BoolVar(&claim.TakeOver, "take-over", false, "run also if an earlier run crashed")
-			token.define(f)
-		},
-		examples: []string{"sluice replays claim POST /orders 7d3e --body order.json"},
-		run: func(ctx context.Context, c *call) error {
-			if c.said("claim") {
-				var err error
-				if claim.Token, err = token.token(c); err != nil {
-					return err
-				}
-			}
-			claim.Scope, claim.Lease, claim.TTL = c.scope(), time.Duration(lease), time.Duration(ttl)
-			if body != "" {
-				text, err := os.ReadFile(body)
-				if err != nil {
-					return err
-				}
-				claim.Fingerprint = sha256.Sum256(text)
-			}
-			answer, err := c.client.ClaimReplay(ctx, claim)
-			if err != nil {
-				return c.trouble(err)
-			}
-			if err := c.printAnswer(func(w io.Writer) error {
-				f := fields{{"verdict", answer.Verdict.String()}}
-				if answer.Verdict.Held() {
-					f = append(f, [2]string{"claim", answer.Token.String()})
-				} else {
-					f = append(f, recordFields(&answer.Record, answer.Response)...)
-				}
-				return f.writeTo(w)
-			}); err != nil {
+	return online(&cobra.Command{
+		Use: "claim " + replayArgs, Short: "claim a key before doing the work",
+		Long: `The exit code is 0 if the work is to be done now, and 1 if it is running
+elsewhere or was done. In that case --json prints the stored response.`,
+		Example: "sluice replays claim POST /orders 7d3e --body order.json",
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&body, "body", "", "`file` with the request's body; the same key with another body is refused")
+		f.Var(&lease, "lease", "`duration` after which a silent run counts as crashed (default 30s)")
+		f.Var(&ttl, "ttl", "`duration` for which the response is kept (default 24h)")
+		f.BoolVar(&claim.TakeOver, "take-over", false, "run even if an earlier run crashed")
+		token.define(f)
+	}, func(ctx context.Context, c *call) error {
+		if c.said("claim") {
+			var err error
+			if claim.Token, err = token.token(c); err != nil {
 				return err
 			}
-			if !answer.Verdict.Held() {
-				return errRefused
+		}
+		claim.Scope, claim.Lease, claim.TTL = c.scope(), time.Duration(lease), time.Duration(ttl)
+		if body != "" {
+			text, err := os.ReadFile(body)
+			if err != nil {
+				return err
 			}
-			return nil
-		},
-	}
+			claim.Fingerprint = sha256.Sum256(text)
+		}
+		answer, err := c.client.ClaimReplay(ctx, claim)
+		if err != nil {
+			return err
+		}
+		f := fields{{"verdict", answer.Verdict.String()}}
+		if answer.Verdict.Held() {
+			return c.printAnswer(nil, append(f, [2]string{"claim", answer.Token.String()}).String())
+		}
+		return cmp.Or(c.printAnswer(nil, append(f, recordFields(&answer.Record, answer.Response)...).String()), errRefused)
+	})
 }
 
-func replayExtendCommand() *command {
+func replayExtendCommand() *cobra.Command {
 	var token claimFlag
 	lease := period(30 * time.Second)
-	return &command{
-		name: "extend", args: replayArgs, summary: "keep a claim while the work lasts",
-		flags: func(f *flag.FlagSet) {
-			token.define(f)
-			f.Var(&lease, "lease", "duration | how long from now on (default 30s)")
-		},
-		examples: []string{"sluice replays extend POST /orders 7d3e --claim TOKEN --lease 1m"},
-		run: func(ctx context.Context, c *call) error {
-			t, err := token.token(c)
-			if err != nil {
-				return err
-			}
-			if err := c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(lease)); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("extended")
-		},
-	}
+	return online(&cobra.Command{
+		Use: "extend " + replayArgs, Short: "extend a claim while the work lasts",
+		Example: "sluice replays extend POST /orders 7d3e --claim TOKEN --lease 1m",
+	}, func(f *pflag.FlagSet) {
+		token.define(f)
+		f.Var(&lease, "lease", "`duration` from now (default 30s)")
+	}, func(ctx context.Context, c *call) error {
+		t, err := token.token(c)
+		if err != nil {
+			return err
+		}
+		return c.done(c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(lease)), "extended")
+	})
 }
 
-func replayCompleteCommand() *command {
+func replayCompleteCommand() *cobra.Command {
 	var token claimFlag
 	var r responseFlags
 	var ttl period
-	return &command{
-		name: "complete", args: replayArgs, summary: "end a claim with the response that repeats get",
-		flags: func(f *flag.FlagSet) {
-			token.define(f)
-			r.define(f)
-			f.Var(&ttl, "ttl", "duration | how long it is kept (default 24h)")
-		},
-		examples: []string{"sluice replays complete POST /orders 7d3e --claim TOKEN --status 201 --body answer.json"},
-		run: func(ctx context.Context, c *call) error {
-			t, err := token.token(c)
-			if err != nil {
-				return err
-			}
-			response, err := r.response(c)
-			if err != nil {
-				return err
-			}
-			if err := c.client.CompleteReplay(ctx, c.scope(), t, response, time.Duration(ttl)); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("completed")
-		},
-	}
+	return online(&cobra.Command{
+		Use: "complete " + replayArgs, Short: "end a claim and store the response for repeats",
+		Example: "sluice replays complete POST /orders 7d3e --claim TOKEN --status 201 --body answer.json",
+	}, func(f *pflag.FlagSet) {
+		token.define(f)
+		r.define(f)
+		f.Var(&ttl, "ttl", "`duration` for which the response is kept (default 24h)")
+	}, func(ctx context.Context, c *call) error {
+		t, err := token.token(c)
+		if err != nil {
+			return err
+		}
+		response, err := r.response(c)
+		if err != nil {
+			return err
+		}
+		return c.done(c.client.CompleteReplay(ctx, c.scope(), t, response, time.Duration(ttl)), "completed")
+	})
 }
 
-func replayReleaseCommand() *command {
+func replayReleaseCommand() *cobra.Command {
 	var token claimFlag
-	return &command{
-		name: "release", args: replayArgs, summary: "end a claim as if it had never been",
-		flags: token.define, examples: []string{"sluice replays release POST /orders 7d3e --claim TOKEN"},
-		run: func(ctx context.Context, c *call) error {
-			t, err := token.token(c)
-			if err != nil {
-				return err
-			}
-			if err := c.client.ReleaseReplay(ctx, c.scope(), t); err != nil {
-				return c.trouble(err)
-			}
-			return c.done("released")
-		},
-	}
+	return online(&cobra.Command{
+		Use: "release " + replayArgs, Short: "end a claim as if it had never been made",
+		Example: "sluice replays release POST /orders 7d3e --claim TOKEN",
+	}, token.define, func(ctx context.Context, c *call) error {
+		t, err := token.token(c)
+		if err != nil {
+			return err
+		}
+		return c.done(c.client.ReleaseReplay(ctx, c.scope(), t), "released")
+	})
 }

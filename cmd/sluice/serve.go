@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +12,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -26,50 +27,6 @@ import (
 	"github.com/sluice-go/sluice/tracing"
 )
 
-const serveHelp = `Usage: sluice serve [flags]
-
-Answers takes over HTTP, until interrupted. Without flags it keeps buckets in
-memory and everything else in ./sluice.db, goes by a sample policy, and can be
-reached from this machine only.
-
-Flags, each also as SLUICE_LISTEN and so on, and as "listen: …" in a file:
-  --config file          a file of these settings, in YAML
-  --listen address       where to listen (default 127.0.0.1:8080); port 0 picks one
-  --admin-listen address metrics and health, and profiles on a loopback address (default off)
-  --grpc-listen address  Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)
-  --policy file          the policy; it is followed when it changes
-  --store where          memory (the default), memory:FILE with a snapshot, redis://…,
-                         rediss://…, redis+sentinel://…, redis+cluster://…, postgres://…
-  --catalog where        a file (default sluice.db), or postgres://…
-  --lease=false          ask a shared store for every take; do not lease tokens in advance
-  --envoy-config folder  files of envoyproxy/ratelimit
-  --admin-token secret   who brings it may do everything; @file reads it from a file
-  --take-token secret    who brings it may take; @file too
-  --tls-cert file, --tls-key file
-                         listen with TLS; new files are used as they come
-  --tls-client-ca file   let in only clients with a certificate of this authority, as admins
-  --log format           text (the default) or json
-  --access-log           log every request
-  --warn-at percent      of a limit used, at which the log and the metrics say so (default 70)
-  --critical-at percent  the same, louder (default 90)
-
-Endpoints:
-  GET  /healthz          200 while it runs; /readyz: 200 if it can decide
-  POST /v1/take          200 if allowed, 429 if refused
-  GET  /v1/openapi.yaml  all others
-  GET  /auth             for nginx, Caddy and Traefik
-  POST /json             Envoy's service over HTTP, with --envoy-config
-
-Signals:
-  TERM and INT finish the requests under way, give back leased tokens and stop;
-  HUP reads the policy and Envoy's files again.
-
-Examples:
-  sluice serve
-  curl -d '{"entity":"alice","resource":"api"}' http://127.0.0.1:8080/v1/take
-  sluice serve --store redis://127.0.0.1:6379 --catalog postgres://localhost/sluice --policy policy.yaml
-`
-
 // serveFlags are what serve can be told.
 type serveFlags struct {
 	places
@@ -78,45 +35,69 @@ type serveFlags struct {
 	adminToken, takeToken string
 }
 
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use: "serve", Short: "answer takes over HTTP and gRPC",
+		Long: `Without flags it keeps buckets in memory and everything else in ./sluice.db,
+uses a sample policy, and is reachable from this machine only.
+
+Endpoints:
+  GET  /healthz          200 while it runs; /readyz: 200 if it can decide
+  POST /v1/take          200 if allowed, 429 if refused
+  GET  /v1/openapi.yaml  describes the others
+  GET  /auth             for nginx, Caddy and Traefik
+  POST /json             Envoy's service over HTTP, with --envoy-config
+
+Signals:
+  TERM and INT finish the requests in flight, return held tokens and stop;
+  HUP reloads the policy and Envoy's files.`,
+		Example: `sluice serve
+curl -d '{"entity":"alice","resource":"api"}' http://127.0.0.1:8080/v1/take
+sluice serve --store redis://127.0.0.1:6379 --catalog postgres://localhost/sluice --policy policy.yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.serve(cmd.Context(), cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().SortFlags = false
+	settings(cmd.Flags(), f.listening.define, f.places.define, f.define)
+	return cmd
+}
+
+func (f *serveFlags) define(to *pflag.FlagSet) {
+	to.Var(address{&f.grpc, true}, "grpc-listen", "`address` for Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)")
+	to.StringVar(&f.envoy, "envoy-config", "", "`folder` with files of envoyproxy/ratelimit")
+	to.StringVar(&f.adminToken, "admin-token", "", "`secret` that allows everything; @file reads it from a file")
+	to.StringVar(&f.takeToken, "take-token", "", "`secret` that allows takes; @file reads it from a file")
+}
+
 // listening is where and how a command listens, and how it logs.
 type listening struct {
 	listen, admin               string
 	certFile, keyFile, clientCA string
 	logFormat                   string
 	accessLog                   bool
-	config                      string
 }
 
-func (p *places) define(f *flag.FlagSet) {
-	f.StringVar(&p.store, "store", "memory", "")
-	f.StringVar(&p.catalog, "catalog", "sluice.db", "")
-	f.StringVar(&p.policy, "policy", "", "")
-	f.BoolVar(&p.lease, "lease", true, "")
-	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "")
-	f.Float64Var(&p.alerts.Critical, "critical-at", 90, "")
+func (p *places) define(f *pflag.FlagSet) {
+	f.StringVar(&p.policy, "policy", "", "policy `file`; changes to it take effect as they are made")
+	f.StringVar(&p.store, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot, redis://…, rediss://…, "+
+		"redis+sentinel://…, redis+cluster://… or postgres://…")
+	f.StringVar(&p.catalog, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
+	f.BoolVar(&p.lease, "lease", true, "hold tokens of a shared store ahead of need; false asks it for every take")
+	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "utilization of a limit, in `percent`, that raises a warning in the log and metrics")
+	f.Float64Var(&p.alerts.Critical, "critical-at", 90, "utilization of a limit, in `percent`, that raises a critical alarm")
 }
 
-func (l *listening) define(f *flag.FlagSet) {
-	f.StringVar(&l.listen, "listen", "127.0.0.1:8080", "")
-	f.StringVar(&l.admin, "admin-listen", "", "")
-	f.StringVar(&l.certFile, "tls-cert", "", "")
-	f.StringVar(&l.keyFile, "tls-key", "", "")
-	f.StringVar(&l.clientCA, "tls-client-ca", "", "")
-	f.StringVar(&l.logFormat, "log", "text", "")
-	f.BoolVar(&l.accessLog, "access-log", false, "")
-	f.StringVar(&l.config, "config", "", "")
-}
-
-func (l *listening) check(command string) error {
-	for name, address := range map[string]string{"listen": l.listen, "admin-listen": l.admin} {
-		if _, _, err := net.SplitHostPort(address); err != nil && (address != "" || name == "listen") {
-			return &usageError{fmt.Sprintf("%s: --%s %q: want an address such as 127.0.0.1:8080", command, name, address)}
-		}
-	}
-	if l.logFormat != "text" && l.logFormat != "json" {
-		return &usageError{fmt.Sprintf("%s: --log %q: want text or json", command, l.logFormat)}
-	}
-	return nil
+func (l *listening) define(f *pflag.FlagSet) {
+	l.listen = "127.0.0.1:8080"
+	f.Var(address{&l.listen, false}, "listen", "`address` to listen on; port 0 picks a free one")
+	f.Var(address{&l.admin, true}, "admin-listen", "`address` for metrics and health, and for profiles if it is a loopback address")
+	f.StringVar(&l.certFile, "tls-cert", "", "`file` with the certificate to serve TLS with; a new one is used as it comes")
+	f.StringVar(&l.keyFile, "tls-key", "", "`file` with the key of the certificate")
+	f.StringVar(&l.clientCA, "tls-client-ca", "", "`file` with the authority that must have signed clients' certificates")
+	choose(f, &l.logFormat, "log", "text", "format of the log", "text", "json")
+	f.BoolVar(&l.accessLog, "access-log", false, "log every request")
 }
 
 func (l *listening) log(w io.Writer) *slog.Logger {
@@ -162,32 +143,19 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		case loopback(f.listen):
 			a.Open = true
 		case !standsIn:
-			return a, &usageError{fmt.Sprintf("serve: --listen %s can be reached from elsewhere: say who may use it, with --admin-token or --tls-client-ca", f.listen)}
+			return a, fmt.Errorf("serve: --listen %s is reachable from other machines: name who may use it, with --admin-token or --tls-client-ca", f.listen)
 		}
 	}
 	if f.envoy != "" && !standsIn && f.clientCA == "" && !loopback(f.grpc) {
-		return a, &usageError{fmt.Sprintf("serve: --grpc-listen %s can be reached from elsewhere: say who may use it, with --tls-client-ca", f.grpc)}
+		return a, fmt.Errorf("serve: --grpc-listen %s is reachable from other machines: name who may use it, with --tls-client-ca", f.grpc)
 	}
 	return a, nil
 }
 
-func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	var f serveFlags
-	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	f.places.define(flags)
-	f.listening.define(flags)
-	flags.StringVar(&f.grpc, "grpc-listen", "", "")
-	flags.StringVar(&f.envoy, "envoy-config", "", "")
-	flags.StringVar(&f.adminToken, "admin-token", "", "")
-	flags.StringVar(&f.takeToken, "take-token", "", "")
-	if helped, err := configure(flags, args, serveHelp, stdout, os.LookupEnv); helped || err != nil {
-		return err
-	}
-	swapped, err := f.swapEnvoy(flags)
+// serve serves until ctx is done. said reports which flags were given.
+func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, stdout, stderr io.Writer) (err error) {
+	swapped, err := f.swapEnvoy(said)
 	if err != nil {
-		return err
-	}
-	if err := f.check("serve"); err != nil {
 		return err
 	}
 	access, err := f.access(swapped.Dir != "")
@@ -233,7 +201,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 		}
 		defer service.Close() //nolint:errcheck // nothing is written
 		s.registry.MustRegister(metrics.Counters(service.Counters))
-		if swapped.Dir != "" { // open to whoever can reach it, as it was
+		if swapped.Dir != "" { // open to all who reach it, as it was
 			mux.Handle("/json", service.Handler())
 		} else {
 			behind["/json"] = service.Handler()
@@ -260,7 +228,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 		return err
 	}
 	run.serve("listen", s.follow(mux, f.accessLog, log))
-	if err := greet(stdout, &f, run, access); err != nil {
+	if err := greet(stdout, f, run, access); err != nil {
 		return err
 	}
 	if err := run.until(ctx, s.reload); err != nil {
@@ -272,7 +240,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 
 // swapEnvoy lets Sluice start with the settings of envoyproxy/ratelimit in the
 // environment. Flags and Sluice's own variables stand.
-func (f *serveFlags) swapEnvoy(flags *flag.FlagSet) (envoy.Environment, error) {
+func (f *serveFlags) swapEnvoy(said func(flag string) bool) (envoy.Environment, error) {
 	_, there := os.LookupEnv("RUNTIME_ROOT")
 	if !there && f.envoy == "" {
 		return envoy.Environment{}, nil
@@ -281,8 +249,6 @@ func (f *serveFlags) swapEnvoy(flags *flag.FlagSet) (envoy.Environment, error) {
 	if err != nil {
 		return e, err
 	}
-	said := map[string]bool{}
-	flags.Visit(func(fl *flag.Flag) { said[fl.Name] = true })
 	for _, s := range []struct {
 		name, value string
 		to          *string
@@ -296,7 +262,7 @@ func (f *serveFlags) swapEnvoy(flags *flag.FlagSet) (envoy.Environment, error) {
 		{"tls-key", e.Key, &f.keyFile},
 		{"tls-client-ca", e.ClientCA, &f.clientCA},
 	} {
-		if there && !said[s.name] && s.value != "" {
+		if there && !said(s.name) && s.value != "" {
 			*s.to = s.value
 		}
 	}
@@ -387,7 +353,7 @@ func greet(w io.Writer, f *serveFlags, run *group, access server.Access) error {
 	}
 	switch {
 	case access.Open:
-		fmt.Fprintf(&b, "  access    whoever can reach it, which is this machine only\n")
+		fmt.Fprintf(&b, "  access    open; reachable from this machine only\n")
 	case len(access.Tokens) == 0 && access.Certificates == server.RoleNone:
 		fmt.Fprintf(&b, "  access    Envoy only; the API under /v1 takes API keys, and --admin-token opens it\n")
 	default:

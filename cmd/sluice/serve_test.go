@@ -72,7 +72,7 @@ func TestServeOnATakenPort(t *testing.T) {
 	}
 	defer listener.Close()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"serve", "--listen", listener.Addr().String(), "--catalog", filepath.Join(t.TempDir(), "sluice.db")}, &stdout, &stderr)
+	code := run(t.Context(), []string{"serve", "--listen", listener.Addr().String(), "--catalog", filepath.Join(t.TempDir(), "sluice.db")}, nil, &stdout, &stderr)
 	if code != exitTrouble || !strings.Contains(stderr.String(), "choose another address with --listen") {
 		t.Errorf("exit %d: %s", code, &stderr)
 	}

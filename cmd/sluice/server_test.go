@@ -103,6 +103,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
 	s.url = "http://" + listener.Addr().String()
+	t.Setenv("SLUICE_SERVER", s.url)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- server.Serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,10 +136,7 @@ type said struct {
 func (s *testServer) sluice(t testing.TB, stdin string, args ...string) said {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	con := &console{stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, lookup: func(name string) (string, bool) {
-		return s.url, name == "SLUICE_SERVER"
-	}}
-	code := runIn(t.Context(), con, args)
+	code := run(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr)
 	return said{stdout.String(), stderr.String(), code}
 }
 

@@ -1,67 +1,97 @@
 package main
 
 import (
+	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
 
-// Every flag of serve and gateway may also stand in the environment, as
-// SLUICE_ and its name in capitals (SLUICE_ADMIN_LISTEN), and in a file in
-// YAML, under its name. A flag beats the environment, which beats the file.
+// A setting is a flag that can also stand in the environment, as SLUICE_ and
+// its name in capitals (SLUICE_ADMIN_LISTEN), and in a file in YAML, under its
+// name. A flag overrides the environment, which overrides the file.
+const settingMark = "setting"
 
-// environment is the variable of a flag.
-func environment(name string) string {
+func isSetting(f *pflag.Flag) bool {
+	_, marked := f.Annotations[settingMark]
+	return marked
+}
+
+// variable returns the environment variable of a setting.
+func variable(name string) string {
 	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// settings adds to f the flags that define defines, as settings, and the flag
+// --config.
+func settings(f *pflag.FlagSet, define ...func(*pflag.FlagSet)) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	for _, d := range define {
+		d(own)
+	}
+	own.String("config", "", "YAML `file` of settings")
+	own.VisitAll(func(s *pflag.Flag) {
+		s.Usage += " [" + variable(s.Name) + "]"
+		s.Annotations = map[string][]string{settingMark: nil}
+		f.AddFlag(s)
+	})
+}
+
+// settle sets the settings of a command that were not given as flags, from the
+// environment and from the file.
+func settle(cmd *cobra.Command, _ []string) (err error) {
+	set := func(f *pflag.Flag, value, from string) error {
+		if f == nil || f.Changed || !isSetting(f) {
+			return nil
+		}
+		f.Changed = true
+		if err := f.Value.Set(value); err != nil {
+			return badValue(cmd, f, from, value, err)
+		}
+		return nil
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if value, ok := os.LookupEnv(variable(f.Name)); ok {
+			err = cmp.Or(err, set(f, value, variable(f.Name)))
+		}
+	})
+	config := cmd.Flags().Lookup("config")
+	if err != nil || config == nil || config.Value.String() == "" {
+		return err
+	}
+	file := config.Value.String()
+	all, err := readSettings(file)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.name == "config" || !known(cmd.Root(), s.name) {
+			return fmt.Errorf("%s:%d: %s: no such setting; see sluice help %s", file, s.line, s.name, path(cmd))
+		}
+		if err := set(cmd.Flags().Lookup(s.name), s.value, fmt.Sprintf("%s:%d: %s", file, s.line, s.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known reports whether a command, or one below it, has a setting of that
+// name. One file can serve several commands.
+func known(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && isSetting(f) || slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return known(c, name) })
 }
 
 // maxSettings is the largest file of settings, in bytes.
 const maxSettings = 1 << 20
-
-// configure parses the flags of a command that has a --config flag, and fills
-// in from the environment and from the file what they do not say.
-func configure(flags *flag.FlagSet, args []string, help string, stdout io.Writer, lookup func(string) (string, bool)) (helped bool, err error) {
-	if helped, err := parse(flags, args, help, stdout); helped || err != nil {
-		return helped, err
-	}
-	said := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
-	set := func(f *flag.Flag, value, from string) {
-		if said[f.Name] || err != nil {
-			return
-		}
-		said[f.Name] = true
-		if wrong := flags.Set(f.Name, value); wrong != nil {
-			err = &usageError{fmt.Sprintf("%s: %s: %q: %v; see sluice help %s", flags.Name(), from, value, wrong, flags.Name())}
-		}
-	}
-	flags.VisitAll(func(f *flag.Flag) {
-		if value, ok := lookup(environment(f.Name)); ok {
-			set(f, value, environment(f.Name))
-		}
-	})
-	file := flags.Lookup("config").Value.String()
-	if err != nil || file == "" {
-		return false, err
-	}
-	settings, err := readSettings(file)
-	if err != nil {
-		return false, err
-	}
-	for _, s := range settings {
-		f := flags.Lookup(s.name)
-		if f == nil || s.name == "config" {
-			return false, fmt.Errorf("%s:%d: %s: no such setting; see sluice help %s", file, s.line, s.name, flags.Name())
-		}
-		set(f, s.value, fmt.Sprintf("%s:%d: %s", file, s.line, s.name))
-	}
-	return false, err
-}
 
 type setting struct {
 	name, value string

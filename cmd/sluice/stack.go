@@ -232,7 +232,7 @@ func openShared(ctx context.Context, address string, log *slog.Logger) (sluice.S
 	case isPostgres(address):
 		return pglimits.Open(ctx, postgres.Config{Address: address, Log: log})
 	}
-	return nil, &usageError{fmt.Sprintf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(address))}
+	return nil, fmt.Errorf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(address))
 }
 
 func isPostgres(address string) bool {

@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
@@ -25,17 +26,17 @@ type takeFlags struct {
 	waiting, lease bool // whether it may wait, and whether it is a lease
 }
 
-func (t *takeFlags) define(f *flag.FlagSet) {
-	f.Var(&t.cost, "cost", "n | what it costs: 3, or rpm=1,tpm=1200 (default 1)")
-	f.Var(&t.limits, "limit", "name=rule | a limit as name=rule in place of those stored; may be repeated")
-	f.StringVar(&t.tier, "tier", "", "tier | the entity's tier if none is stored")
+func (t *takeFlags) define(f *pflag.FlagSet) {
+	f.Var(&t.cost, "cost", "`cost` of the take, such as 3 or rpm=1,tpm=1200 (default 1)")
+	f.Var(&t.limits, "limit", "a limit as `name=rule`, in place of the stored ones; may be repeated")
+	f.StringVar(&t.tier, "tier", "", "the entity's `tier` if none is stored")
 	if t.waiting {
-		f.Var(&t.wait, "wait", "duration | wait in line for so long, at most 1m")
-		f.StringVar(&t.priority, "priority", "normal", "priority | who goes first in line: interactive, normal or batch")
-		f.StringVar(&t.id, "id", "", "id | a request id: repeating it is safe")
+		f.Var(&t.wait, "wait", "wait in line for this `duration`, at most 1m")
+		choose(f, &t.priority, "priority", "normal", "place in line", "interactive", "normal", "batch")
+		f.StringVar(&t.id, "id", "", "request `id`; a take with the same id is safe to repeat")
 	}
 	if t.lease {
-		f.Var(&t.keep, "keep", "duration | how long the lease lives (default 1m)")
+		f.Var(&t.keep, "keep", "`duration` after which the lease expires (default 1m)")
 	}
 }
 
@@ -45,13 +46,10 @@ func (t *takeFlags) take(c *call) (client.Take, error) {
 		ID: t.id, Keep: time.Duration(t.keep), Wait: time.Duration(t.wait),
 	}
 	switch t.priority {
-	case "", "normal":
 	case "interactive":
 		take.Priority = sluice.Interactive
 	case "batch":
 		take.Priority = sluice.Batch
-	default:
-		return take, c.wrong("--priority %q: want interactive, normal or batch", t.priority)
 	}
 	if time.Duration(t.wait) > time.Minute {
 		return take, c.wrong("--wait %s: want at most 1m", time.Duration(t.wait))
@@ -59,79 +57,73 @@ func (t *takeFlags) take(c *call) (client.Take, error) {
 	return take, nil
 }
 
-func takeCommand() *command {
+func takeCommand() *cobra.Command {
 	t := takeFlags{waiting: true}
-	return &command{
-		name: "take", args: "[ENTITY] [RESOURCE]", summary: "consume from all limits that apply, or from none",
-		about: `It exits with 0 if
-it was allowed and 1 if it was refused, which consumes nothing. Concurrency
-limits need a lease.
+	return online(&cobra.Command{
+		Use: "take [ENTITY] [RESOURCE]", Short: "consume from all limits that apply, or from none",
+		Long: `The exit code is 0 if the take was allowed and 1 if it was refused; a refusal
+consumes nothing. Concurrency limits need a lease.
 
---batch reads takes from a file (- is the standard input), one JSON object a
-line as in POST /v1/takes, and decides each by itself.`,
-		flags: func(f *flag.FlagSet) {
-			t.define(f)
-			f.BoolVar(&t.upTo, "up-to", false, "take as much of the cost as there is, if that is anything")
-			f.StringVar(&t.batch, "batch", "", "file | take what is in this file of JSON lines")
-		},
-		examples: []string{
-			"sluice take alice api",
-			"sluice take alice chat --cost rpm=1,tpm=1200",
-			"sluice take alice mail --limit 'daily=50/day UTC' --limit rate=5/s",
-			"sluice take alice api --wait 10s --priority batch",
-			"sluice take alice api --json && ./expensive-thing",
-		},
-		run: func(ctx context.Context, c *call) error {
-			if t.batch != "" {
-				return takeBatch(ctx, c, t.batch)
-			}
-			if len(c.args) == 0 {
-				return c.wrong("ENTITY is missing")
-			}
-			take, err := t.take(c)
-			if err != nil {
-				return err
-			}
-			var d sluice.Decision
-			switch {
-			case t.wait != 0 && t.upTo:
-				return c.wrong("--up-to: does not wait")
-			case t.wait != 0:
-				d, err = c.client.Wait(ctx, take)
-			case t.upTo:
-				d, err = c.client.TakeUpTo(ctx, take)
-			default:
-				d, err = c.client.Take(ctx, take)
-			}
-			return c.decision(&d, err)
-		},
-	}
+--batch reads takes from a file, or from standard input for -, one JSON object
+a line as in POST /v1/takes, and decides each separately.`,
+		Example: `sluice take alice api
+sluice take alice chat --cost rpm=1,tpm=1200
+sluice take alice mail --limit 'daily=50/day UTC' --limit rate=5/s
+sluice take alice api --wait 10s --priority batch
+sluice take alice api --json && ./expensive-thing`,
+	}, func(f *pflag.FlagSet) {
+		t.define(f)
+		f.BoolVar(&t.upTo, "up-to", false, "take as much of the cost as is available")
+		f.StringVar(&t.batch, "batch", "", "`file` of takes, as JSON lines")
+	}, func(ctx context.Context, c *call) error {
+		if t.batch != "" {
+			return takeBatch(ctx, c, t.batch)
+		}
+		if len(c.args) == 0 {
+			return c.wrong("ENTITY is missing")
+		}
+		take, err := t.take(c)
+		if err != nil {
+			return err
+		}
+		var d sluice.Decision
+		switch {
+		case t.wait != 0 && t.upTo:
+			return c.wrong("--up-to: does not wait")
+		case t.wait != 0:
+			d, err = c.client.Wait(ctx, take)
+		case t.upTo:
+			d, err = c.client.TakeUpTo(ctx, take)
+		default:
+			d, err = c.client.Take(ctx, take)
+		}
+		return c.decision(&d, err)
+	})
 }
 
-func peekCommand() *command {
+func peekCommand() *cobra.Command {
 	t := takeFlags{}
-	return &command{
-		name: "peek", args: "ENTITY [RESOURCE]", summary: "answer what take would, and consume nothing",
-		flags:    t.define,
-		examples: []string{"sluice peek alice api", "sluice peek alice chat --cost tpm=4000"},
-		run: func(ctx context.Context, c *call) error {
-			take, err := t.take(c)
-			if err != nil {
-				return err
-			}
-			d, err := c.client.Peek(ctx, take)
-			return c.decision(&d, err)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "peek ENTITY [RESOURCE]", Short: "print what take would, and consume nothing",
+		Example: `sluice peek alice api
+sluice peek alice chat --cost tpm=4000`,
+	}, t.define, func(ctx context.Context, c *call) error {
+		take, err := t.take(c)
+		if err != nil {
+			return err
+		}
+		d, err := c.client.Peek(ctx, take)
+		return c.decision(&d, err)
+	})
 }
 
 // decision prints the answer to a take, and turns a refusal into errRefused.
 func (c *call) decision(d *sluice.Decision, err error) error {
 	var refused *sluice.RefusedError
 	if err != nil && !errors.As(err, &refused) {
-		return c.trouble(err)
+		return err
 	}
-	if err := c.printAnswer(func(w io.Writer) error { return writeDecision(w, d, c.arg(0)) }); err != nil {
+	if err := c.printAnswer(nil, decisionText(d, c.arg(0))); err != nil {
 		return err
 	}
 	if !d.Allowed {
@@ -168,12 +160,9 @@ func verdict(d *sluice.Decision) string {
 	return printable(b.String())
 }
 
-func writeDecision(w io.Writer, d *sluice.Decision, entity string) error {
-	if _, err := fmt.Fprintln(w, verdict(d)); err != nil {
-		return err
-	}
+func decisionText(d *sluice.Decision, entity string) string {
 	if len(d.Demands) == 0 {
-		return nil
+		return verdict(d) + "\n"
 	}
 	others := false
 	for i := range d.Demands {
@@ -212,5 +201,5 @@ func writeDecision(w io.Writer, d *sluice.Decision, entity string) error {
 		}
 		t.add(row...)
 	}
-	return t.writeTo(w)
+	return verdict(d) + "\n" + t.String()
 }

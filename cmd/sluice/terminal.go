@@ -9,16 +9,14 @@ import (
 )
 
 // columns is how wide the terminal is; 80 if there is none.
-func (c *console) columns() int {
+func (c *call) columns() int {
 	if out, ok := c.stdout.(*os.File); ok {
 		if width, _, err := term.GetSize(int(out.Fd())); err == nil && width > 0 {
 			return width
 		}
 	}
-	if text, ok := c.lookup("COLUMNS"); ok {
-		if n, err := strconv.Atoi(text); err == nil && n > 0 && n <= 1000 {
-			return n
-		}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 && n <= 1000 {
+		return n
 	}
 	return 80
 }
@@ -31,13 +29,13 @@ type terminal struct {
 }
 
 // openTerminal takes the terminal over; ok is false if there is none.
-func (c *console) openTerminal() (t *terminal, ok bool, err error) {
+func (c *call) openTerminal() (t *terminal, ok bool, err error) {
 	in, isIn := c.stdin.(*os.File)
 	out, isOut := c.stdout.(*os.File)
 	if !isIn || !isOut || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return nil, false, nil
 	}
-	if kind, _ := c.lookup("TERM"); kind == "dumb" {
+	if os.Getenv("TERM") == "dumb" {
 		return nil, false, nil
 	}
 	before, err := term.MakeRaw(int(in.Fd()))

@@ -30,12 +30,12 @@ const lookEvery = time.Second
 func serverTLS(certFile, keyFile, clientCA string, log *slog.Logger) (*tls.Config, error) {
 	if certFile == "" && keyFile == "" {
 		if clientCA != "" {
-			return nil, &usageError{"--tls-client-ca needs --tls-cert and --tls-key"}
+			return nil, errors.New("--tls-client-ca needs --tls-cert and --tls-key")
 		}
 		return nil, nil
 	}
 	if certFile == "" || keyFile == "" {
-		return nil, &usageError{"--tls-cert and --tls-key go together"}
+		return nil, errors.New("--tls-cert and --tls-key belong together")
 	}
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
 	if err := c.load(); err != nil {

@@ -3,9 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
+	"os"
 	"slices"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/client"
 )
@@ -19,34 +22,29 @@ type topFlags struct {
 	most             int
 }
 
-func topCommand() *command {
+func topCommand() *cobra.Command {
 	t := topFlags{every: period(time.Second)}
-	return &command{
-		name: "top", summary: "watch the busiest buckets",
-		about: `Bars turn yellow at 70 % and red at 90 %.
-Keys: u sorts by utilization, r by requests in the last minute, e by entity, q
-quits. Requests, and callers waiting in line, are those of the node that answers.
-Only what changes is sent to the terminal, so it works over a slow link.
-Where there is no terminal it prints once.`,
-		flags: func(f *flag.FlagSet) {
-			f.StringVar(&t.entity, "entity", "", "entity | only of this entity")
-			f.StringVar(&t.resource, "resource", "", "resource | only of this resource")
-			f.BoolVar(&t.once, "once", false, "print once, and end")
-			f.Var(&t.every, "every", "duration | how often it is refreshed (default 1s)")
-			f.StringVar(&t.order, "sort", "u", "key | by what to sort: u, r or e")
-			f.IntVar(&t.most, "max", 5000, "number | look at no more buckets than this many")
-		},
-		examples: []string{"sluice top", "sluice top --resource chat --sort r", "sluice top --once | head"},
-		run: func(ctx context.Context, c *call) error {
-			if orders[t.order] == nil {
-				return c.wrong("--sort %q: want u, r or e", t.order)
-			}
-			if t.most < 1 || time.Duration(t.every) < 100*time.Millisecond {
-				return c.wrong("want a --max above 0, and --every 100ms at least")
-			}
-			return t.run(ctx, c)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "top", Short: "watch the busiest buckets",
+		Long: `Bars turn yellow at 70 % and red at 90 %. Keys: u sorts by utilization, r by
+requests in the last minute, e by entity, q quits. Requests and waiting callers
+are those of the node that answers. Without a terminal it prints once.`,
+		Example: `sluice top
+sluice top --resource chat --sort r
+sluice top --once | head`,
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&t.entity, "entity", "", "only those of this `entity`")
+		f.StringVar(&t.resource, "resource", "", "only those of this `resource`")
+		f.BoolVar(&t.once, "once", false, "print once and exit")
+		f.Var(&t.every, "every", "`duration` between refreshes (default 1s)")
+		choose(f, &t.order, "sort", "u", "sort by utilization, requests or entity", "u", "r", "e")
+		f.IntVar(&t.most, "max", 5000, "look at this `number` of buckets at most")
+	}, func(ctx context.Context, c *call) error {
+		if t.most < 1 || time.Duration(t.every) < 100*time.Millisecond {
+			return c.wrong("want a --max above 0, and --every 100ms at least")
+		}
+		return t.run(ctx, c)
+	})
 }
 
 // look is what the server says at one moment.
@@ -108,7 +106,7 @@ func (t *topFlags) run(ctx context.Context, c *call) error {
 		}
 	}
 	first.sort(t.order)
-	return printList(c, "buckets", first.buckets, first.more,
+	return printList(c, nil, "buckets", first.buckets, first.more,
 		newTable("ENTITY", "RESOURCE", "LIMIT", ">USED", "ALARM", ">LEFT", ">ALLOWED", ">LIMITED", ">WAITING", "FULL IN", "RULE"),
 		func(b *client.Bucket) []string {
 			allowed, limited, _ := recent(b.Node)
@@ -141,8 +139,7 @@ func (t *topFlags) watch(ctx context.Context, c *call, on *terminal, now look) (
 			}
 		}
 	}()
-	_, noColour := c.lookup("NO_COLOR")
-	p := &painter{out: on.out, plain: noColour}
+	p := &painter{out: on.out, plain: os.Getenv("NO_COLOR") != ""}
 	resized := time.NewTicker(250 * time.Millisecond)
 	defer resized.Stop()
 	for {
@@ -157,7 +154,7 @@ func (t *topFlags) watch(ctx context.Context, c *call, on *terminal, now look) (
 		case <-resized.C:
 		case next := <-looks:
 			if next.err != nil { // what was seen last stays, with the error
-				next.buckets, next.more, next.at = now.buckets, now.more, now.at
+				next.buckets, next.more, next.at, next.err = now.buckets, now.more, now.at, c.trouble(next.err)
 			}
 			now = next
 		case key, ok := <-on.keys:

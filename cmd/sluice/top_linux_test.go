@@ -100,8 +100,9 @@ func TestTopOnATerminal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan int, 1)
-	con := &console{stdin: inside, stdout: inside, stderr: os.Stderr, lookup: func(string) (string, bool) { return "", false }}
-	go func() { ended <- runIn(ctx, con, []string{"top", "--server", s.url, "--every", "100ms"}) }()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	go func() { ended <- run(ctx, []string{"top", "--every", "100ms"}, inside, inside, os.Stderr) }()
 
 	until("by utilization", order("bob", "alice", "carol", "u utilization"))
 	if !screen.other || !screen.hidden {

@@ -2,26 +2,25 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
 )
 
-func usageCommand() *command {
-	return &command{
-		name: "usage", summary: "what was consumed, by hour, by day and in all",
-		sub: []*command{usageListCommand(), usageSummaryCommand(), usagePlotCommand()},
-		examples: []string{
-			"sluice usage summary --from 7d",
-			"sluice usage plot --entity alice --resource chat",
-		},
-	}
+func usageCommand() *cobra.Command {
+	return branch(&cobra.Command{
+		Use: "usage", Short: "show what was consumed, by hour, by day and in total",
+		Example: `sluice usage summary --from 7d
+sluice usage plot --entity alice --resource chat`,
+	}, usageListCommand(), usageSummaryCommand(), usagePlotCommand())
 }
 
 // usageFlags select usage.
@@ -30,21 +29,12 @@ type usageFlags struct {
 	from, to                    instant
 }
 
-func (u *usageFlags) define(f *flag.FlagSet) {
-	f.StringVar(&u.entity, "entity", "", "entity | of this entity")
-	f.StringVar(&u.resource, "resource", "", "resource | of this resource")
-	f.StringVar(&u.by, "by", "hour", "span | by hour or day, in UTC, or total: all there ever was")
-	f.Var(&u.from, "from", "time | since when: a time, or 7d ago (default 24h ago, 30d by day)")
-	f.Var(&u.to, "to", "time | until when (default now)")
-}
-
-func (u *usageFlags) query(c *call) (catalog.UsedQuery, error) {
-	if u.by != "hour" && u.by != "day" && u.by != "total" {
-		return catalog.UsedQuery{}, c.wrong("--by %q: want hour, day or total", u.by)
-	}
-	return catalog.UsedQuery{
-		Entity: u.entity, Resource: u.resource, Span: catalog.Span(u.by), From: u.from.Time, To: u.to.Time,
-	}, nil
+func (u *usageFlags) define(f *pflag.FlagSet) {
+	f.StringVar(&u.entity, "entity", "", "usage of this `entity`")
+	f.StringVar(&u.resource, "resource", "", "usage of this `resource`")
+	choose(f, &u.by, "by", "hour", "add up by hour or day, in UTC, or everything", "hour", "day", "total")
+	f.Var(&u.from, "from", "start `time`, or 7d for seven days ago (default 24h ago, 30d by day)")
+	f.Var(&u.to, "to", "end `time` (default now)")
 }
 
 func (u *usageFlags) needsOne(c *call) error {
@@ -54,28 +44,24 @@ func (u *usageFlags) needsOne(c *call) error {
 	return nil
 }
 
-func usageListCommand() *command {
+func usageListCommand() *cobra.Command {
 	var u usageFlags
 	var most length
-	return &command{
-		name: "list", summary: "list what an entity consumed, or what was consumed of a resource",
-		flags:    func(f *flag.FlagSet) { u.define(f); most.define(f) },
-		examples: []string{"sluice usage list --entity alice", "sluice usage list --resource chat --by day --from 30d"},
-		run: func(ctx context.Context, c *call) error {
-			if err := u.needsOne(c); err != nil {
-				return err
-			}
-			return listUsage(ctx, c, &u, most, c.client.Usage)
-		},
-	}
+	return online(&cobra.Command{
+		Use: "list", Short: "list what an entity consumed, or what was consumed of a resource",
+		Example: `sluice usage list --entity alice
+sluice usage list --resource chat --by day --from 30d`,
+	}, flags(u.define, most.define), func(ctx context.Context, c *call) error {
+		if err := u.needsOne(c); err != nil {
+			return err
+		}
+		return listUsage(ctx, c, &u, most, c.client.Usage)
+	})
 }
 
 func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) error {
 	all, more, err := readUsage(ctx, c, u, most, ask)
-	if err != nil {
-		return err
-	}
-	return printUsage(c, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+	return printUsage(c, err, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
 		return []string{moment(r.Start), r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
 	})
 }
@@ -83,18 +69,15 @@ func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask fun
 const noUsage = "no usage"
 
 // printUsage is printList, but for what it says if there is nothing.
-func printUsage(c *call, all []catalog.Used, more bool, t *table, row func(*catalog.Used) []string) error {
-	if len(all) == 0 && !c.json {
+func printUsage(c *call, err error, all []catalog.Used, more bool, t *table, row func(*catalog.Used) []string) error {
+	if err == nil && len(all) == 0 && !c.json {
 		return c.say(noUsage)
 	}
-	return printList(c, "used", all, more, t, row)
+	return printList(c, err, "used", all, more, t, row)
 }
 
 func readUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) ([]catalog.Used, bool, error) {
-	q, err := u.query(c)
-	if err != nil {
-		return nil, false, err
-	}
+	q := catalog.UsedQuery{Entity: u.entity, Resource: u.resource, Span: catalog.Span(u.by), From: u.from.Time, To: u.to.Time}
 	return collect(c, most, func(p client.Page) ([]catalog.Used, string, error) {
 		q.Cursor, q.Max = p.Cursor, p.Max
 		page, err := ask(ctx, q)
@@ -102,111 +85,101 @@ func readUsage(ctx context.Context, c *call, u *usageFlags, most length, ask fun
 	})
 }
 
-func usageSummaryCommand() *command {
+func usageSummaryCommand() *cobra.Command {
 	var u usageFlags
 	var most length
-	return &command{
-		name: "summary", summary: "add usage up over a time, of all or of some",
-		flags:    func(f *flag.FlagSet) { u.define(f); most.define(f) },
-		examples: []string{"sluice usage summary --from 7d", "sluice usage summary --resource chat --by day --from 2026-01-01 --to 2026-02-01"},
-		run: func(ctx context.Context, c *call) error {
-			all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
-			if err != nil {
-				return err
-			}
-			return printUsage(c, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
-				return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
-			})
-		},
-	}
+	return online(&cobra.Command{
+		Use: "summary", Short: "add up usage over a time",
+		Example: `sluice usage summary --from 7d
+sluice usage summary --resource chat --by day --from 2026-01-01 --to 2026-02-01`,
+	}, flags(u.define, most.define), func(ctx context.Context, c *call) error {
+		all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
+		return printUsage(c, err, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+			return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
+		})
+	})
 }
 
 // resourceUsageCommand is the usage of one resource, by entity.
-func resourceUsageCommand() *command {
+func resourceUsageCommand() *cobra.Command {
 	var u usageFlags
 	var most length
-	return &command{
-		name: "usage", args: "RESOURCE", summary: "add up what each entity consumed of a resource",
-		flags: func(f *flag.FlagSet) {
-			f.StringVar(&u.by, "by", "hour", "span | of rows by hour, by day, which are kept for longer, or total")
-			f.Var(&u.from, "from", "time | since when: a time, or 7d ago (default 24h ago, 30d by day)")
-			f.Var(&u.to, "to", "time | until when (default now)")
-			most.define(f)
-		},
-		examples: []string{"sluice resource usage chat --from 7d"},
-		run: func(ctx context.Context, c *call) error {
-			u.resource = c.arg(0)
-			all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
-			if err != nil {
-				return err
-			}
-			return printUsage(c, all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
-				return []string{r.Entity, r.Limit, r.Amount.String(), number(r.Count)}
-			})
-		},
-	}
+	return online(&cobra.Command{
+		Use: "usage RESOURCE", Short: "add up what each entity consumed of a resource",
+		Example: "sluice resource usage chat --from 7d",
+	}, func(f *pflag.FlagSet) {
+		choose(f, &u.by, "by", "hour", "add up rows by hour, by day, which are kept for longer, or total", "hour", "day", "total")
+		f.Var(&u.from, "from", "start `time`, or 7d for seven days ago (default 24h ago, 30d by day)")
+		f.Var(&u.to, "to", "end `time` (default now)")
+		most.define(f)
+	}, func(ctx context.Context, c *call) error {
+		u.resource = c.arg(0)
+		all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
+		return printUsage(c, err, all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+			return []string{r.Entity, r.Limit, r.Amount.String(), number(r.Count)}
+		})
+	})
 }
 
-func usagePlotCommand() *command {
+func usagePlotCommand() *cobra.Command {
 	var u usageFlags
 	var width, height int
-	return &command{
-		name: "plot", summary: "draw usage over time in the terminal, a chart for each limit",
-		flags: func(f *flag.FlagSet) {
-			u.define(f)
-			f.StringVar(&u.limit, "limit", "", "limit | only this limit")
-			f.IntVar(&width, "width", 0, "number | how many columns wide (default the terminal's)")
-			f.IntVar(&height, "height", 8, "number | how many lines high")
-		},
-		examples: []string{"sluice usage plot --entity alice --resource chat --from 48h", "sluice usage plot --resource chat --by day --from 90d"},
-		run: func(ctx context.Context, c *call) error {
-			if err := u.needsOne(c); err != nil {
-				return err
-			}
-			if u.by == "total" {
-				return c.wrong("--by total: a plot is by hour or day")
-			}
-			if height < 1 || height > 100 || width < 0 || width > 1000 {
-				return c.wrong("want a --height of 1 to 100 and a --width of at most 1000")
-			}
-			step := time.Hour
+	return online(&cobra.Command{
+		Use: "plot", Short: "draw usage over time, a chart for each limit",
+		Example: `sluice usage plot --entity alice --resource chat --from 48h
+sluice usage plot --resource chat --by day --from 90d`,
+	}, func(f *pflag.FlagSet) {
+		u.define(f)
+		f.StringVar(&u.limit, "limit", "", "only this `limit`")
+		f.IntVar(&width, "width", 0, "width in `columns` (default the terminal's)")
+		f.IntVar(&height, "height", 8, "height in `lines`")
+	}, func(ctx context.Context, c *call) error {
+		if err := u.needsOne(c); err != nil {
+			return err
+		}
+		if u.by == "total" {
+			return c.wrong("--by total: a plot is by hour or day")
+		}
+		if height < 1 || height > 100 || width < 0 || width > 1000 {
+			return c.wrong("want a --height of 1 to 100 and a --width of at most 1000")
+		}
+		step := time.Hour
+		if u.by == "day" {
+			step = 24 * time.Hour
+		}
+		if u.to.IsZero() {
+			u.to.Time = time.Now()
+		}
+		if u.from.IsZero() {
+			u.from.Time = u.to.Add(-24 * time.Hour)
 			if u.by == "day" {
-				step = 24 * time.Hour
+				u.from.Time = u.to.Add(-30 * 24 * time.Hour)
 			}
-			if u.to.IsZero() {
-				u.to.Time = time.Now()
-			}
-			if u.from.IsZero() {
-				u.from.Time = u.to.Add(-24 * time.Hour)
-				if u.by == "day" {
-					u.from.Time = u.to.Add(-30 * 24 * time.Hour)
-				}
-			}
-			if steps := u.to.Sub(u.from.Time) / step; steps < 0 || steps > maxPlot {
-				return c.wrong("want a --from before --to, and at most %d hours or days between", maxPlot)
-			}
-			all, _, err := readUsage(ctx, c, &u, maxPlotRows, c.client.Usage)
-			if err != nil {
+		}
+		if steps := u.to.Sub(u.from.Time) / step; steps < 0 || steps > maxPlot {
+			return c.wrong("want a --from before --to, and at most %d hours or days between", maxPlot)
+		}
+		all, _, err := readUsage(ctx, c, &u, maxPlotRows, c.client.Usage)
+		if err != nil {
+			return err
+		}
+		charts := chartsOf(all, &u, step)
+		if c.json {
+			return c.printJSON(map[string]any{"charts": charts})
+		}
+		if len(charts) == 0 {
+			return c.say(noUsage)
+		}
+		if width == 0 {
+			width = c.columns()
+		}
+		for i := range charts {
+			if _, err := io.WriteString(c.stdout, charts[i].draw(width, height)); err != nil {
 				return err
 			}
-			charts := chartsOf(all, &u, step)
-			if c.json {
-				return c.printJSON(map[string]any{"charts": charts})
-			}
-			if len(charts) == 0 {
-				return c.say(noUsage)
-			}
-			if width == 0 {
-				width = c.columns()
-			}
-			for i := range charts {
-				if err := charts[i].writeTo(c.stdout, width, height); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
+		}
+		return nil
+	})
 }
 
 const (
@@ -257,9 +230,9 @@ func chartsOf(rows []catalog.Used, u *usageFlags, step time.Duration) []chart {
 // eighths are bars of one cell, from the bottom.
 var eighths = []rune(" ▁▂▃▄▅▆▇█")
 
-// writeTo draws bars of so many lines. Where there are more amounts than
+// draw returns bars of so many lines. Where there are more amounts than
 // columns, neighbours are added up.
-func (c *chart) writeTo(w io.Writer, width, height int) error {
+func (c *chart) draw(width, height int) string {
 	most := sluice.Tokens(0)
 	room := max(width-12, 10)
 	each := (len(c.Amounts) + room - 1) / room
@@ -308,8 +281,7 @@ func (c *chart) writeTo(w io.Writer, width, height int) error {
 	last := c.Start.Add(time.Duration(len(c.Amounts)-1) * c.step).Format(layout)
 	fmt.Fprintf(&b, "%10s └%s\n", "", strings.Repeat("─", wide*len(bars)))
 	fmt.Fprintf(&b, "%10s  %s%*s\n", "", first, max(wide*len(bars)-len(first), len(last)+1), last)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // level is how much of a cell in a line (1 is the lowest) a bar fills, in

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice"
 )
@@ -18,6 +22,7 @@ type costs struct {
 }
 
 func (c *costs) String() string { return "" }
+func (c *costs) Type() string   { return "cost" }
 
 func (c *costs) Set(s string) error {
 	for _, part := range strings.Split(s, ",") {
@@ -60,6 +65,7 @@ func (c *costs) list() []sluice.LimitCost {
 type rules map[string]sluice.Limit
 
 func (r *rules) String() string { return "" }
+func (r *rules) Type() string   { return "name=rule" }
 
 func (r *rules) Set(s string) error {
 	name, text, ok := strings.Cut(s, "=")
@@ -81,6 +87,7 @@ func (r *rules) Set(s string) error {
 type pairs map[string]string
 
 func (p *pairs) String() string { return "" }
+func (p *pairs) Type() string   { return "name=value" }
 
 func (p *pairs) Set(s string) error {
 	name, value, ok := strings.Cut(s, "=")
@@ -98,6 +105,7 @@ func (p *pairs) Set(s string) error {
 type names []string
 
 func (n *names) String() string { return "" }
+func (n *names) Type() string   { return "names" }
 
 func (n *names) Set(s string) error {
 	for _, name := range strings.Split(s, ",") {
@@ -112,6 +120,7 @@ func (n *names) Set(s string) error {
 type period time.Duration
 
 func (p *period) String() string { return "" }
+func (p *period) Type() string   { return "duration" }
 
 func (p *period) Set(s string) error {
 	d, err := parsePeriod(s)
@@ -146,6 +155,7 @@ type instant struct {
 }
 
 func (i *instant) String() string { return "" }
+func (i *instant) Type() string   { return "time" }
 
 func (i *instant) Set(s string) error {
 	if d, err := parsePeriod(s); err == nil {
@@ -166,4 +176,44 @@ func (i *instant) Set(s string) error {
 		where = "from now"
 	}
 	return fmt.Errorf("want a time such as 2026-01-31T12:00:00Z or 2026-01-31, in UTC, or 24h or 7d for so long %s", where)
+}
+
+// choice is a flag: one of a few values.
+type choice struct {
+	to *string
+	of []string
+}
+
+// choose defines a flag with one of a few values.
+func choose(f *pflag.FlagSet, to *string, name, value, usage string, of ...string) {
+	*to = value
+	f.Var(&choice{to, of}, name, usage)
+}
+
+func (c *choice) String() string { return *c.to }
+func (c *choice) Type() string   { return strings.Join(c.of, "|") }
+
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.of, s) {
+		return errors.New("want " + anyOf(c.of, false))
+	}
+	*c.to = s
+	return nil
+}
+
+// address is a flag: where to listen.
+type address struct {
+	to       *string
+	optional bool // "" is for nowhere
+}
+
+func (a address) String() string { return *a.to }
+func (a address) Type() string   { return "address" }
+
+func (a address) Set(s string) error {
+	if _, _, err := net.SplitHostPort(s); err != nil && (s != "" || !a.optional) {
+		return errors.New("want an address such as 127.0.0.1:8080")
+	}
+	*a.to = s
+	return nil
 }

@@ -2,42 +2,48 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
-func versionCommand() *command {
-	return &command{
-		name: "version", summary: "print the version, that of Go, and the revision",
-		offline: true, examples: []string{"sluice version", "sluice version --json"},
-		run: version,
-	}
+func versionCommand() *cobra.Command {
+	return offline(&cobra.Command{
+		Use: "version", Short: "print the versions of sluice and Go, and the revision",
+		Example: `sluice version
+sluice version --json`,
+	}, nil, func(_ context.Context, c *call) error {
+		return c.print(built(), built().String()+"\n")
+	})
 }
 
-func version(_ context.Context, c *call) error {
-	built := struct {
-		Version  string `json:"version"`
-		Go       string `json:"go,omitempty"`
-		Revision string `json:"revision,omitempty"`
-	}{Version: "of unknown version"}
+// build is what this binary was made of.
+type build struct {
+	Version  string `json:"version"`
+	Go       string `json:"go,omitempty"`
+	Revision string `json:"revision,omitempty"`
+}
+
+func built() build {
+	b := build{Version: "of unknown version"}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		built.Version, built.Go = info.Main.Version, info.GoVersion
+		b.Version, b.Go = info.Main.Version, info.GoVersion
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
-				built.Revision = s.Value
+				b.Revision = s.Value
 			}
 		}
 	}
-	if c.json {
-		return c.printJSON(built)
+	return b
+}
+
+func (b build) String() string {
+	line := "sluice " + b.Version
+	if b.Go != "" {
+		line += ", " + b.Go
 	}
-	line := "sluice " + built.Version
-	if built.Go != "" {
-		line += ", " + built.Go
+	if b.Revision != "" {
+		line += ", revision " + b.Revision
 	}
-	if built.Revision != "" {
-		line += ", revision " + built.Revision
-	}
-	_, err := fmt.Fprintln(c.stdout, line)
-	return err
+	return line
 }
