@@ -52,7 +52,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Print(r.Explain())
+	fmt.Print(r.Explain("alice"))
 	store, err := memory.Open(memory.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -60,7 +60,7 @@ func Example() {
 	defer store.Close()
 	limiter := sluice.New(store)
 	for range 3 {
-		d, err := limiter.Take(ctx, r.Demands(nil)...)
+		d, err := limiter.Take(ctx, r.Demands(nil, "alice", nil)...)
 		if err != nil {
 			log.Fatal(err)
 		}

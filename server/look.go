@@ -64,7 +64,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error
 	if err != nil {
 		return err
 	}
-	return s.standing(w, r, catalog.Subject{
+	return s.standing(w, r, "", catalog.Subject{
 		Namespace: namespace, Entity: r.PathValue("entity"), Resource: r.PathValue("resource"), Tier: r.URL.Query().Get("tier"),
 	})
 }
@@ -74,35 +74,39 @@ func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if c.entity == "" {
 		return &forbiddenError{"only the holder of an API key has a standing of their own"}
 	}
-	return s.standing(w, r, catalog.Subject{
+	return s.standing(w, r, "key:"+c.name, catalog.Subject{
 		Namespace: c.namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
 	})
 }
 
-func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Subject) error {
-	if s.catalog == nil {
-		return errNoCatalog
-	}
+// standing tells how who stands, and its key where a resource counts keys.
+func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, who catalog.Subject) error {
+	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Limits: []limitStatus{}}
+	terms := s.terms(who.Namespace)
 	resources := []string{who.Resource}
 	if who.Resource == "" {
 		var err error
-		if resources, err = s.used(r, who); err != nil {
+		if resources, err = s.used(r, who, key, terms); err != nil {
 			return err
 		}
 	}
-	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Limits: []limitStatus{}}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
-		who.Resource = resource
-		resolution, err := s.catalog.Resolve(r.Context(), who)
+		asked := who
+		if asked.Resource = resource; key != "" && terms[resource].Counts == catalog.Keys {
+			asked.Entity = key
+		}
+		resolution, err := s.resolve(r, asked)
 		if err != nil {
 			return err
 		}
-		figures, err := resolution.Panel(r.Context(), s.limiter, s.thresholds)
+		figures, err := resolution.Panel(r.Context(), s.limiter, asked.Entity, s.thresholds)
 		if err != nil {
 			return err
 		}
-		answer.Tier = resolution.Tier
+		if asked.Entity == who.Entity {
+			answer.Tier = resolution.Tier
+		}
 		for i := range figures {
 			f := &figures[i]
 			if !f.Unknown && f.Alarm.Worse(answer.Alarm) {
@@ -129,9 +133,17 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 // maxUsed is how many resources the standing of an entity tells of.
 const maxUsed = 50
 
-// used are the resources that an entity uses now, in order; one without a
-// name if there are none.
-func (s *server) used(r *http.Request, who catalog.Subject) ([]string, error) {
+// terms are those of the resources that the policy declares.
+func (s *server) terms(namespace string) map[string]catalog.Terms {
+	if s.catalog == nil {
+		return nil
+	}
+	return s.catalog.Declaration(namespace).Terms
+}
+
+// used are the resources that an entity uses now, and those by which the policy
+// counts it or its key, in order; one without a name if there are none.
+func (s *server) used(r *http.Request, who catalog.Subject, key string, terms map[string]catalog.Terms) ([]string, error) {
 	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: who.Namespace, Entity: who.Entity, Max: 1000})
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, err
@@ -139,6 +151,11 @@ func (s *server) used(r *http.Request, who catalog.Subject) ([]string, error) {
 	var names []string
 	for i := range page.Buckets {
 		names = append(names, page.Buckets[i].Key.Resource)
+	}
+	for name, t := range terms {
+		if t.Counts == catalog.Callers || t.Counts == catalog.Keys && key != "" {
+			names = append(names, name)
+		}
 	}
 	if len(names) == 0 {
 		return []string{""}, nil
@@ -243,9 +260,6 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) erro
 	if err != nil {
 		return err
 	}
-	if s.catalog == nil {
-		return errNoCatalog
-	}
 	namespace, err := namespaceOf(r, c)
 	if err != nil {
 		return err
@@ -256,12 +270,15 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) erro
 	if err != nil && !isUnlimited(err) {
 		return err
 	}
-	resolution, err := s.catalog.Resolve(r.Context(), catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier})
+	resolution, err := s.resolve(r, q.subject(namespace))
 	if err != nil {
 		return err
 	}
-	answer := explanation{Text: resolution.Explain(), Tier: resolution.Tier, Known: resolution.Known, Applied: []appliedLimit{}}
+	answer := explanation{Text: resolution.Explain(q.Entity), Tier: resolution.Tier, Known: resolution.Known, Applied: []appliedLimit{}}
 	for _, a := range resolution.Applied {
+		if a.Entity == resolution.Subject.Entity {
+			a.Entity = q.Entity // the subject may not name it
+		}
 		answer.Applied = append(answer.Applied, appliedLimit{
 			Entity: a.Entity, Limit: a.Limit, Rule: a.Setting.Limit, From: a.Level.String(), Kept: a.From, Until: a.Until, Reason: a.Reason,
 		})

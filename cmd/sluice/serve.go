@@ -216,12 +216,10 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, &run.draining) })
-	gate, err := s.watchfulGate(log)
-	if err != nil {
+	if err := s.openGate(ctx, f.policy, log); err != nil {
 		return err
 	}
-	defer gate.Close() //nolint:errcheck // nothing is written
-	auth, err := forwardauth.Handler(forwardauth.Config{Gate: gate, Log: log})
+	auth, err := forwardauth.Handler(forwardauth.Config{Gate: s.gate, Log: log})
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	must(err)
 	cat, err := catalog.Open(ctx, catalog.Config{Store: db.Catalog(), Clock: s.clock, Log: log})
 	must(err)
-	must(cat.Declare(catalog.DefaultNamespace, catalog.Declaration{
+	must(cat.Declare(catalog.DefaultNamespace, &catalog.Declaration{
 		Name: "policy", System: catalog.Limits{"rpm": {Limit: sluice.MustParse("100/minute burst 20")}},
 	}))
 	s.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: db.Catalog(), Clock: s.clock, Log: log})
