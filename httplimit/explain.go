@@ -56,6 +56,9 @@ func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
 	return e
 }
 
+// Known reports whether the caller has a record in the catalog.
+func (e *Explanation) Known() bool { return len(e.found) > 0 && e.found[0].Known }
+
 // Status is the status that the request would be answered with, or 200 if it
 // would pass.
 func (e *Explanation) Status() int {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -18,6 +17,7 @@ var lookRoutes = []route{
 	{"GET /v1/buckets", RoleRead, (*server).buckets},
 	{"GET /v1/me", RoleNone, (*server).me},
 	{"POST /v1/explain", RoleRead, (*server).explain},
+	{"POST /v1/explain/request", RoleRead, (*server).explainRequest},
 }
 
 // statusAnswer is how somebody stands with the limits that apply to them.
@@ -230,69 +230,4 @@ func readMax(s string) (int, error) {
 		return 0, fieldError("max", clip(s), "must be 1 to 1000")
 	}
 	return n, nil
-}
-
-// explanation is which limits apply to a take, from where, and what it would
-// be answered.
-type explanation struct {
-	Text     string          `json:"text"` // for people
-	Tier     string          `json:"tier,omitempty"`
-	Known    bool            `json:"known"` // the entity is stored
-	Applied  []appliedLimit  `json:"applied"`
-	Warnings []string        `json:"warnings,omitempty"`
-	Decision json.RawMessage `json:"decision,omitempty"` // not there if no limit applies
-}
-
-type appliedLimit struct {
-	Entity string       `json:"entity"`
-	Limit  string       `json:"limit"`
-	Rule   sluice.Limit `json:"rule"`
-	From   string       `json:"from"` // the level
-	Kept   catalog.From `json:"kept"` // where
-	Until  time.Time    `json:"until,omitzero"`
-	Reason string       `json:"reason,omitempty"`
-}
-
-// explain tells which limits apply to a take, from where, and what it would
-// be answered. It consumes nothing.
-func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) error {
-	q, err := read[takeRequest](r)
-	if err != nil {
-		return err
-	}
-	namespace, err := namespaceOf(r, c)
-	if err != nil {
-		return err
-	}
-	q.Peek, q.Wait, q.Keep, q.ID = true, 0, 0, ""
-	var take sluice.Take
-	_, err = s.plan(r, c, q, &take, nil, nil)
-	if err != nil && !isUnlimited(err) {
-		return err
-	}
-	resolution, err := s.resolve(r, q.subject(namespace))
-	if err != nil {
-		return err
-	}
-	answer := explanation{Text: resolution.Explain(q.Entity), Tier: resolution.Tier, Known: resolution.Known, Applied: []appliedLimit{}}
-	for _, a := range resolution.Applied {
-		if a.Entity == resolution.Subject.Entity {
-			a.Entity = q.Entity // the subject may not name it
-		}
-		answer.Applied = append(answer.Applied, appliedLimit{
-			Entity: a.Entity, Limit: a.Limit, Rule: a.Setting.Limit, From: a.Level.String(), Kept: a.From, Until: a.Until, Reason: a.Reason,
-		})
-	}
-	for _, h := range resolution.Hidden {
-		answer.Warnings = append(answer.Warnings, h.String())
-	}
-	if len(take.Demands) > 0 {
-		var d sluice.Decision
-		if err := s.limiter.Decide(r.Context(), &take, &d); err != nil {
-			return err
-		}
-		answer.Decision = appendDecision(nil, &d, "")
-	}
-	writeJSON(w, http.StatusOK, "application/json", answer)
-	return nil
 }

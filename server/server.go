@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -24,6 +25,10 @@ type Config struct {
 	// Limits apply to takes that bring none, by name, where there is no
 	// catalog. With one, [catalog.Config] has them.
 	Limits map[string]sluice.Limit
+
+	// Gate decides requests by a policy, for explaining what it would answer.
+	// Nil answers 501 to that.
+	Gate *httplimit.Gate
 
 	// Activity remembers what was asked lately, for status. It has to observe
 	// the limiter. Nil leaves it out.
@@ -53,6 +58,7 @@ type server struct {
 	limiter    *sluice.Limiter
 	catalog    *catalog.Catalog
 	resolver   catalog.Resolver
+	gate       *httplimit.Gate
 	activity   *sluice.Activity
 	slots      *schedule.Scheduler
 	replays    *idempotency.Keeper
@@ -72,7 +78,7 @@ func Handler(config Config) (http.Handler, error) {
 		return nil, &sluice.FieldError{Field: "server.limits", Value: len(config.Limits), Reason: "must be at most 64"}
 	}
 	s := &server{
-		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog,
+		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
 		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
 		thresholds: config.Thresholds, behind: config.Behind,
 	}

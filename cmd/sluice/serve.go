@@ -318,7 +318,7 @@ func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access s
 		return err
 	}
 	handler, err := server.Handler(server.Config{
-		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Slots: scheduler, Replays: keeper,
+		Limiter: s.limiter, Catalog: s.catalog, Gate: s.gate, Activity: s.activity, Slots: scheduler, Replays: keeper,
 		Thresholds: alerts, Behind: behind, Access: access, Log: log,
 	})
 	if err != nil {
