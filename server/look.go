@@ -81,11 +81,14 @@ func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 
 // standing tells how who stands, and its key where a resource counts keys.
 func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, who catalog.Subject) error {
-	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Limits: []limitStatus{}}
+	self, err := s.resolve(r, who)
+	if err != nil {
+		return err
+	}
+	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Tier: self.Tier, Limits: []limitStatus{}}
 	terms := s.terms(who.Namespace)
 	resources := []string{who.Resource}
 	if who.Resource == "" {
-		var err error
 		if resources, err = s.used(r, who, key, terms); err != nil {
 			return err
 		}
@@ -94,7 +97,7 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, wh
 	for _, resource := range resources {
 		asked := who
 		if asked.Resource = resource; key != "" && terms[resource].Counts == catalog.Keys {
-			asked.Entity = key
+			asked.Entity, asked.Tier = key, self.Tier
 		}
 		resolution, err := s.resolve(r, asked)
 		if err != nil {
@@ -103,9 +106,6 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, wh
 		figures, err := resolution.Panel(r.Context(), s.limiter, asked.Entity, s.thresholds)
 		if err != nil {
 			return err
-		}
-		if asked.Entity == who.Entity {
-			answer.Tier = resolution.Tier
 		}
 		for i := range figures {
 			f := &figures[i]
