@@ -20,10 +20,19 @@ type Declared struct {
 	answers atomic.Pointer[answers]
 }
 
-// answers are never changed in place, so that reading takes no lock.
+// answers are those about one file and namespace. They are never changed in
+// place, so that reading takes no lock.
 type answers struct {
-	file *Declaration
-	all  map[Subject]*Resolution
+	file      *Declaration
+	namespace string
+	all       map[asked]*Resolution
+}
+
+// asked is what differs between subjects under one file.
+type asked struct{ entity, resource, resources, tier string }
+
+func (a *answers) about(s *Subject) bool {
+	return a != nil && a.file == s.File && a.namespace == s.Namespace
 }
 
 // maxAnswers bounds what is remembered: callers can bring tiers of their own.
@@ -41,25 +50,22 @@ func (d *Declared) Resolve(ctx context.Context, s Subject) (*Resolution, error) 
 	if _, there := s.File.Tiers[s.Tier]; !there && s.Entity == "" {
 		s.Tier = cmp.Or(s.File.DefaultTier, s.Tier)
 	}
-	if known := d.answers.Load(); known != nil && known.file == s.File {
-		if r := known.all[s]; r != nil {
+	key := asked{s.Entity, s.Resource, s.Resources, s.Tier}
+	if known := d.answers.Load(); known.about(&s) {
+		if r := known.all[key]; r != nil {
 			return r, nil
 		}
 	}
 	r, err := newResolver(s, d.Default).resolve(ctx)
-	if err == nil {
-		d.remember(s, r)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
-}
-
-func (d *Declared) remember(s Subject, r *Resolution) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next := &answers{s.File, map[Subject]*Resolution{}}
-	if known := d.answers.Load(); known != nil && known.file == s.File && len(known.all) < maxAnswers {
+	next := &answers{s.File, s.Namespace, map[asked]*Resolution{key: r}}
+	if known := d.answers.Load(); known.about(&s) && len(known.all) < maxAnswers {
 		maps.Copy(next.all, known.all)
 	}
-	next.all[s] = r
 	d.answers.Store(next)
+	return r, nil
 }

@@ -64,7 +64,8 @@ type Applied struct {
 	Until  time.Time
 	Reason string
 
-	terms Terms // of the resource
+	Unlimited bool  // it refuses nothing
+	terms     Terms // of the resource
 }
 
 // Hidden is a limit that a more specific level hides.
@@ -124,12 +125,12 @@ func (r *Resolution) override(first int, o Override, a Applied) {
 	r.Applied = append(r.Applied, a)
 }
 
-// label names the limits from first on, which are those of one entity on one
+// finish names the limits from first on, which are those of one entity on one
 // resource.
-func (r *Resolution) label(first int, subject string) {
+func (r *Resolution) finish(first int, subject string) {
 	for i := first; i < len(r.Applied); i++ {
 		a := &r.Applied[i]
-		a.Label = a.Resource
+		a.Unlimited, a.Label = a.Setting.Limit == Unlimited, a.Resource
 		if a.Limit != DefaultLimit || len(r.Applied) > first+1 {
 			a.Label += "-" + a.Limit
 		}
@@ -142,7 +143,7 @@ func (r *Resolution) label(first int, subject string) {
 // prepare makes the demands.
 func (r *Resolution) prepare() {
 	for i := range r.Applied {
-		if a := &r.Applied[i]; a.Setting.Limit != Unlimited {
+		if a := &r.Applied[i]; !a.Unlimited {
 			r.demands = append(r.demands, a.demand(r.Subject.Namespace))
 		}
 	}
@@ -196,7 +197,7 @@ func (r *Resolution) Demands(dst []sluice.Demand, entity string, own Limits, cos
 // included.
 func (r *Resolution) Labels(dst []string, resource string) []string {
 	for i := range r.Applied {
-		if a := &r.Applied[i]; a.Resource == resource && a.Setting.Limit != Unlimited {
+		if a := &r.Applied[i]; a.Resource == resource && !a.Unlimited {
 			dst = append(dst, a.Label)
 		}
 	}
@@ -239,7 +240,7 @@ func (r *Resolution) Explain(entity string) string {
 	}
 	for _, a := range r.Applied {
 		text := a.Setting.String()
-		if a.Setting.Limit == Unlimited {
+		if a.Unlimited {
 			text = "unlimited"
 		}
 		fmt.Fprintf(&b, "  %s %s: level %s, %s", a.Limit, text, a.Level, a.From)

@@ -358,5 +358,5 @@ func (r *resolver) apply(answer *Resolution, e Entity, resource string) {
 		r.expires(o.Until)
 		answer.override(first, o, like)
 	}
-	answer.label(first, r.subject.Entity)
+	answer.finish(first, r.subject.Entity)
 }

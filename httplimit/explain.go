@@ -89,7 +89,7 @@ func (e *Explanation) String() string {
 	b.WriteByte('\n')
 	for i := range e.Applied {
 		a := &e.Applied[i]
-		if a.Setting.Limit == catalog.Unlimited {
+		if a.Unlimited {
 			fmt.Fprintf(&b, "  %s unlimited: level %s, %s\n", a.Label, a.Level, a.From)
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // catalogOf is a catalog in a file.
-func catalogOf(t *testing.T) *catalog.Catalog {
+func catalogOf(t testing.TB) *catalog.Catalog {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
 	if err != nil {
@@ -36,7 +36,7 @@ func use(config *httplimit.Config, c *catalog.Catalog) {
 }
 
 // declare makes the tiers of a policy known to those who edit the catalog.
-func declare(t *testing.T, c *catalog.Catalog, p *policy.Policy) {
+func declare(t testing.TB, c *catalog.Catalog, p *policy.Policy) {
 	t.Helper()
 	if err := c.Declare(p.Namespace, p.Declared); err != nil {
 		t.Fatal(err)

@@ -164,7 +164,7 @@ func (c *compiler) resolve() {
 			}
 			c.applied[rule] = append(c.applied[rule], r.Applied)
 			for i := range r.Applied {
-				if r.Applied[i].Setting.Limit != catalog.Unlimited {
+				if !r.Applied[i].Unlimited {
 					c.limits[r.Applied[i].Limit] = true
 				}
 			}

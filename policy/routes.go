@@ -327,7 +327,7 @@ func (r *router) passable(at string, route *Route) {
 		for j := range route.Sets {
 			s := &route.Sets[j]
 			for _, a := range r.applied[r.file.Limits.get(s.Name)][i] {
-				if a.Setting.Limit == catalog.Unlimited {
+				if a.Unlimited {
 					continue
 				}
 				demands++

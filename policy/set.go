@@ -85,7 +85,7 @@ func (s *Set) Strict() bool { return s.critical || s.onUnavailable == sluice.Den
 func (s *Set) Append(dst []sluice.Demand, r *catalog.Resolution, entity string) []sluice.Demand {
 	for i := range r.Applied {
 		a := &r.Applied[i]
-		if a.Resource != s.Name || a.Setting.Limit == catalog.Unlimited {
+		if a.Resource != s.Name || a.Unlimited {
 			continue
 		}
 		d := sluice.Demand{
