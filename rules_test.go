@@ -67,7 +67,8 @@ func TestTheRootImportsOnlyTheStandardLibrary(t *testing.T) {
 }
 
 // Dependencies point one way: stores know the root and the arithmetic, but
-// not each other, and only the binary knows the server.
+// not each other, a policy knows no store and no breaker, and only the binary
+// knows the server.
 func TestDependenciesPointOneWay(t *testing.T) {
 	stores := []string{"memory", "redis", "postgres", "sqlite", "dynamo"}
 	for _, p := range list(t, "./...") {
@@ -83,6 +84,8 @@ func TestDependenciesPointOneWay(t *testing.T) {
 				t.Errorf("%s imports %s, but the arithmetic stands on the root alone", p.ImportPath, imported)
 			case slices.Contains(stores, from) && slices.Contains(stores, to):
 				t.Errorf("%s imports %s, but stores do not know each other", p.ImportPath, imported)
+			case from == "policy" && (to == "failover" || slices.Contains(stores, to)):
+				t.Errorf("%s imports %s, but a policy only declares and matches", p.ImportPath, imported)
 			case to == "server" && from != "cmd", to == "cmd":
 				t.Errorf("%s imports %s, but the parts are wired in cmd alone", p.ImportPath, imported)
 			}
