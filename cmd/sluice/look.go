@@ -180,12 +180,28 @@ func onNodes(n int) string {
 
 func explainCommand() *command {
 	t := takeFlags{}
+	var r client.Request
 	return &command{
-		name: "explain", args: "ENTITY [RESOURCE]", summary: "say which limits apply to a take, from where, and why it is refused",
-		about:    "It\nconsumes nothing, and exits with 0 even if the take would be refused.",
-		flags:    t.define,
-		examples: []string{"sluice explain alice chat --cost tpm=4000"},
+		name: "explain", args: "[ENTITY] [RESOURCE]", summary: "say which limits apply to a take or a request, from where, and why it is refused",
+		about: `It
+consumes nothing, and exits with 0 even if the take would be refused. With --path
+it is about an HTTP request to the server's policy: endpoint, cost, caller, tier,
+each limit with its level and state, and the answer.`,
+		flags: func(f *flag.FlagSet) {
+			t.define(f)
+			f.StringVar(&r.Path, "path", "", "path | explain a request to this path")
+			f.StringVar(&r.Method, "method", "GET", "method | the request's method")
+			f.StringVar(&r.Key, "key", "", "secret | the API key that the request carries; @file reads it from a file")
+			f.StringVar(&r.Address, "address", "", "ip | the address that the request comes from")
+		},
+		examples: []string{"sluice explain alice chat --cost tpm=4000", "sluice explain --method POST --path /api/search --address 192.0.2.1"},
 		run: func(ctx context.Context, c *call) error {
+			if r.Path != "" {
+				return explainRequest(ctx, c, r)
+			}
+			if len(c.args) == 0 {
+				return c.wrong("ENTITY or --path is missing")
+			}
 			take, err := t.take(c)
 			if err != nil {
 				return err
@@ -209,4 +225,21 @@ func explainCommand() *command {
 			})
 		},
 	}
+}
+
+func explainRequest(ctx context.Context, c *call, r client.Request) (err error) {
+	if len(c.args) > 0 {
+		return c.wrong("unexpected argument %q: a request is sent by a --key or an --address", c.args[0])
+	}
+	if r.Key, err = secret(r.Key); err != nil {
+		return err
+	}
+	e, err := c.client.ExplainRequest(ctx, r)
+	if err != nil {
+		return c.trouble(err)
+	}
+	return c.printAnswer(func(w io.Writer) error {
+		_, err := io.WriteString(w, e.Text)
+		return err
+	})
 }

@@ -14,8 +14,10 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/memory"
+	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
@@ -92,8 +94,13 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	s.replays, err = idempotency.New(idempotency.Config{Store: db.Replays(s.clock), Log: log})
 	must(err)
 	activity := sluice.NewActivity(0)
+	p, err := policy.Parse("test.yaml", []byte("version: 1\nlimits: {api: {match: /api/**, limit: 60/minute}}\nendpoints: {search: {match: POST /api/search, cost: 3}}\n"))
+	must(err)
+	limiter := sluice.New(buckets, sluice.WithObserver(both{s.recorder, activity}))
+	gate, err := httplimit.NewGate(httplimit.Config{Limiter: limiter, Policy: p, Resolver: cat, Log: log})
+	must(err)
 	handler, err := server.Handler(server.Config{
-		Limiter: sluice.New(buckets, sluice.WithObserver(both{s.recorder, activity})),
+		Limiter: limiter, Gate: gate,
 		Catalog: cat, Activity: activity, Slots: slots, Replays: s.replays, Access: access, Log: log,
 	})
 	must(err)
@@ -111,7 +118,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		for _, err := range []error{<-ended, s.replays.Close(), s.recorder.Close(), cat.Close(), buckets.Close(), db.Close()} {
+		for _, err := range []error{<-ended, gate.Close(), s.replays.Close(), s.recorder.Close(), cat.Close(), buckets.Close(), db.Close()} {
 			if err != nil {
 				t.Error(err)
 			}
