@@ -152,6 +152,7 @@ func (c *Catalog) Declare(namespace string, d *Declaration) error {
 	}
 	all[namespace] = d
 	c.declared.Store(&all)
+	c.resolutions.drop(func(s Subject) bool { return s.Namespace == namespace && s.File != d })
 	return nil
 }
 

@@ -38,31 +38,14 @@ func (c *Client) Explain(ctx context.Context, t Take) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	answer, err := ask[explanationJSON](ctx, c, post(body, "explain"))
-	if err != nil {
-		return Explanation{}, err
+	answer, err := ask[struct {
+		Explanation
+		Decision *decisionJSON
+	}](ctx, c, post(body, "explain"))
+	if err == nil && answer.Decision != nil {
+		answer.Explanation.Decision, err = answer.Decision.pointer(c.namespace, &t)
 	}
-	return answer.explanation(c.namespace, &t)
-}
-
-// explanationJSON is an explanation as the server writes it.
-type explanationJSON struct {
-	Text     string
-	Tier     string
-	Known    bool
-	Applied  []AppliedLimit
-	Warnings []string
-	Decision *decisionJSON
-}
-
-func (j *explanationJSON) explanation(namespace string, t *Take) (Explanation, error) {
-	e := Explanation{Text: j.Text, Tier: j.Tier, Known: j.Known, Applied: j.Applied, Warnings: j.Warnings}
-	if j.Decision == nil {
-		return e, nil
-	}
-	d, err := j.Decision.decision(namespace, t)
-	e.Decision = &d
-	return e, err
+	return answer.Explanation, err
 }
 
 // Request is an HTTP request to explain.
@@ -91,17 +74,11 @@ type RequestExplanation struct {
 // why. It consumes nothing.
 func (c *Client) ExplainRequest(ctx context.Context, r Request) (RequestExplanation, error) {
 	answer, err := ask[struct {
-		explanationJSON
-		Endpoint, Pattern, Caller, KnownBy, Outcome, Message string
-		Cost                                                 sluice.Tokens
-		Status                                               int
+		RequestExplanation
+		Decision *decisionJSON
 	}](ctx, c, post(r, "explain", "request"))
-	if err != nil {
-		return RequestExplanation{}, err
+	if err == nil && answer.Decision != nil {
+		answer.RequestExplanation.Decision, err = answer.Decision.pointer(c.namespace, nil)
 	}
-	e, err := answer.explanation(c.namespace, nil)
-	return RequestExplanation{
-		Explanation: e, Endpoint: answer.Endpoint, Pattern: answer.Pattern, Cost: answer.Cost, Caller: answer.Caller,
-		KnownBy: answer.KnownBy, Outcome: answer.Outcome, Status: answer.Status, Message: answer.Message,
-	}, err
+	return answer.RequestExplanation, err
 }

@@ -114,6 +114,9 @@ func checkFile(t *testing.T, open Open) {
 	d.create(catalog.Entity{ID: "alice"})
 	d.applies("a stored entity is what it says", "alice", "chat", "alice/rpm 20/minute resource")
 	d.no(d.c.Declare(d.namespace, &catalog.Declaration{}))
+	if n := d.c.Stats().Resolutions.Entries; n != 0 {
+		t.Errorf("%d answers by the old file are kept", n)
+	}
 	d.applies("another file", "bob", "web")
 	if err := d.c.Declare(d.namespace, &catalog.Declaration{System: catalog.Limits{"rpm": {}}}); err == nil {
 		t.Error("a declaration with an empty limit was not refused")
