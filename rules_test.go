@@ -178,6 +178,8 @@ func TestDependenciesPointOneWay(t *testing.T) {
 				t.Errorf("%s imports %s, but the arithmetic stands on the root alone", from, to)
 			case technology && slices.Contains(technologies, there):
 				t.Errorf("%s imports %s, but technologies do not know each other", from, to)
+			case here == "policy" && (there == "failover" || slices.Contains(technologies, there)):
+				t.Errorf("%s imports %s, but a policy only declares and matches", from, to)
 			case there == "server" && here != "cmd", there == "cmd":
 				t.Errorf("%s imports %s, but the parts are wired in cmd alone", from, to)
 			}

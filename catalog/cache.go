@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,6 +236,17 @@ func (c *cache[K, V]) land(ctx context.Context, sh *shard[K, V], k K, f *flight[
 		sh.Unlock()
 		close(f.done)
 		return
+	}
+}
+
+// drop forgets answers that nobody will ask for again, so that they do not take
+// the room of others.
+func (c *cache[K, V]) drop(gone func(K) bool) {
+	for i := range c.shards {
+		sh := &c.shards[i]
+		sh.Lock()
+		maps.DeleteFunc(sh.entries, func(k K, _ *entry[V]) bool { return gone(k) })
+		sh.Unlock()
 	}
 }
 

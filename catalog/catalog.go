@@ -134,9 +134,10 @@ func (c *Catalog) Close() error {
 	return nil
 }
 
-// Declare sets what the policy file says for a namespace: at each level it
-// holds where nothing is stored. It replaces what was declared before.
-func (c *Catalog) Declare(namespace string, d Declaration) error {
+// Declare sets what the policy file says for a namespace, for subjects that
+// bring no file: at each level it holds where nothing is stored. It replaces
+// what was declared before, and must not be changed from then on.
+func (c *Catalog) Declare(namespace string, d *Declaration) error {
 	if err := checkName("namespace", namespace); err != nil {
 		return err
 	}
@@ -149,18 +150,18 @@ func (c *Catalog) Declare(namespace string, d Declaration) error {
 	for name, old := range *c.declared.Load() {
 		all[name] = old
 	}
-	all[namespace] = &d
+	all[namespace] = d
 	c.declared.Store(&all)
-	c.freshness.bump(hashNamespace(namespace))
+	c.resolutions.drop(func(s Subject) bool { return s.Namespace == namespace && s.File != d })
 	return nil
 }
 
-// declaration is what the file says for a namespace; never nil.
-func (c *Catalog) declaration(namespace string) *Declaration {
+// Declaration is what was declared for a namespace; never nil.
+func (c *Catalog) Declaration(namespace string) *Declaration {
 	if d := (*c.declared.Load())[namespace]; d != nil {
 		return d
 	}
-	return &Declaration{}
+	return nothing
 }
 
 // Invalidate forgets every answer, so that the next ones are read anew.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/sluice-go/sluice"
 )
 
 // Declaration is what a file says about limits: the policy file, or one for
@@ -19,7 +21,39 @@ type Declaration struct {
 	Resources map[string]Limits
 	Tiers     map[string]TierDeclaration
 	Entities  map[string]EntityDeclaration
+
+	// DefaultTier is for callers who have no tier, or one that neither the
+	// file nor the catalog knows; AnonymousTier for those who are [Anonymous].
+	// "" means none.
+	DefaultTier, AnonymousTier string
+
+	// Terms are how the limits of a resource apply, whatever their level. They
+	// and the two tiers are not stored by a plan.
+	Terms map[string]Terms
 }
+
+// Terms are how the limits of a resource apply, beside what each [Setting]
+// says.
+type Terms struct {
+	OnUnavailable sluice.OnUnavailable // of limits that say nothing else
+	Critical      bool
+	Shadow        bool
+	Counts        Counted
+}
+
+// Counted is whose use of a resource is counted.
+type Counted uint8
+
+const (
+	// Callers are entities: users, owners of keys, addresses without either.
+	Callers Counted = iota
+	// Keys are API keys, each by itself.
+	Keys
+	// Others are addresses, values of headers and claims, or everyone
+	// together. What a tier has by default is for callers, so it does not
+	// apply to these.
+	Others
+)
 
 // TierDeclaration declares a tier.
 type TierDeclaration struct {

@@ -39,14 +39,14 @@ type entityData struct {
 }
 
 func (e *Entity) validate() error {
-	if err := checkID("entity.id", e.ID); err != nil {
+	if err := checkStorable("entity.id", e.ID); err != nil {
 		return err
 	}
 	if err := checkText("entity.name", e.Name); err != nil {
 		return err
 	}
 	if e.Parent != "" {
-		if err := checkID("entity.parent", e.Parent); err != nil {
+		if err := checkStorable("entity.parent", e.Parent); err != nil {
 			return err
 		}
 	}

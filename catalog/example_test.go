@@ -53,7 +53,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Print(r.Explain())
+	fmt.Print(r.Explain("alice"))
 	store, err := memory.Open(memory.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -61,7 +61,7 @@ func Example() {
 	defer store.Close()
 	limiter := sluice.New(store)
 	for range 3 {
-		d, err := limiter.Take(ctx, r.Demands(nil)...)
+		d, err := limiter.Take(ctx, r.Demands(nil, "alice", nil)...)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -128,6 +128,9 @@ func (k *Key) validate(now time.Time) error {
 // CreateKey makes an API key for k.Entity, of k's name, tier, scopes and
 // expiry. It answers the key in clear, which is shown this once.
 func (e *Editor) CreateKey(ctx context.Context, k Key) (created Key, clear string, err error) {
+	if err := checkStorable("key.entity", k.Entity); err != nil {
+		return Key{}, "", err
+	}
 	if err := k.validate(e.catalog.now()); err != nil {
 		return Key{}, "", err
 	}

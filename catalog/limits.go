@@ -310,6 +310,11 @@ func (e *Editor) SetLimits(ctx context.Context, s Scope, limits Limits, version 
 	if err := s.validate(); err != nil {
 		return StoredLimits{}, err
 	}
+	if s.Entity != "" {
+		if err := checkStorable("scope.entity", s.Entity); err != nil {
+			return StoredLimits{}, err
+		}
+	}
 	if err := limits.validate("limits"); err != nil {
 		return StoredLimits{}, err
 	}

@@ -45,7 +45,7 @@ func overrideOf(r Record) (Override, error) {
 }
 
 func (o *Override) validate(now time.Time) error {
-	if err := checkID("override.entity", o.Entity); err != nil {
+	if err := checkStorable("override.entity", o.Entity); err != nil {
 		return err
 	}
 	if err := checkName("override.limit", o.Limit); err != nil {

@@ -84,13 +84,13 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	}{plain: plain(f)})
 }
 
-// Panel is what is used of every limit that applies. It consumes nothing. What
-// nodes hold ahead of need is not used.
-func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, t Thresholds) ([]Figure, error) {
+// Panel is what an entity has used of every limit that applies. It consumes
+// nothing. What nodes hold ahead of need is not used.
+func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, entity string, t Thresholds) ([]Figure, error) {
 	if len(r.demands) == 0 {
 		return nil, nil
 	}
-	d, err := l.Peek(ctx, r.demands...)
+	d, err := l.Peek(ctx, r.Demands(nil, entity, nil)...)
 	if err != nil {
 		return nil, err
 	}

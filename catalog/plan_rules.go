@@ -32,7 +32,7 @@ func (p *planner) checkTiers() error {
 			if err != nil {
 				return err
 			}
-			_, inFile := p.b.e.catalog.declaration(p.plan.Namespace).Tiers[tier]
+			_, inFile := p.b.e.catalog.Declaration(p.plan.Namespace).Tiers[tier]
 			there = r != nil || inFile
 		}
 		if !there {
@@ -160,7 +160,7 @@ func (p *planner) warnOn(s Scope, declared Limits, resource string, warned map[s
 			tier = e.Tier
 		}
 	}
-	places := levels(s.Entity, tier, resource)
+	places := levels(s.Entity, tier, resource, s.Tier == "" && p.declared.Terms[resource].Counts == Others)
 	for _, below := range places[slices.Index(places, s)+1:] {
 		limits, err := p.at(below)
 		if err != nil {

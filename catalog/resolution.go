@@ -19,15 +19,22 @@ const (
 	FromOverride From = "override"
 )
 
+// Unlimited stands for a limit that refuses nothing, so that it hides those of
+// less specific levels. No demand is made of it.
+var Unlimited = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
+
+// DefaultLimit is the name of a limit that is written without one.
+const DefaultLimit = "requests"
+
 // Resolution is which limits apply to a subject, and why. It is shared: do
 // not change it.
 type Resolution struct {
-	Subject Subject
-	Tier    string // of the entity, as it counts
-	Known   bool   // the entity has a record
+	Subject Subject // its entity is "" if nothing can be stored about who asked
+	Tier    string  // of the entity, as it counts
+	Known   bool    // the entity has a record
 
-	// Applied are the limits of the entity, and then those of each ancestor
-	// that it cascades to.
+	// Applied are, for each resource, the limits of the entity, and then
+	// those of each ancestor that it cascades to.
 	Applied []Applied
 
 	// Hidden are limits of less specific levels that do not apply because a
@@ -35,31 +42,40 @@ type Resolution struct {
 	// everybody's rpm. That may be meant, or a surprise.
 	Hidden []Hidden
 
-	demands []sluice.Demand // one for each of Applied, at a cost of one token
+	demands []sluice.Demand // one for each of Applied that limits, at a cost of one token
 	missing bool            // the namespace is not there
 }
 
 // Applied is one limit that applies.
 type Applied struct {
-	Entity  string // the subject's, or an ancestor
-	Limit   string // its name
-	Setting Setting
-	Level   sluice.Level
-	From    From
+	Entity   string // the subject's, or an ancestor
+	Resource string
+	Limit    string // its name
+	Setting  Setting
+	Level    sluice.Level
+	From     From
+
+	// Label names it for people and response headers: the resource, followed
+	// by the limit's name if it has one of its own, after the ancestor's name.
+	Label string
 
 	// Until and Reason are those of an override; it counts as of the level
 	// of its entity, or entity and resource.
 	Until  time.Time
 	Reason string
+
+	Unlimited bool  // it refuses nothing
+	terms     Terms // of the resource
 }
 
 // Hidden is a limit that a more specific level hides.
 type Hidden struct {
-	Entity  string
-	Limit   string
-	Setting Setting
-	Level   sluice.Level // where it is
-	By      sluice.Level // the level that applies instead
+	Entity   string
+	Resource string
+	Limit    string
+	Setting  Setting
+	Level    sluice.Level // where it is
+	By       sluice.Level // the level that applies instead
 }
 
 // String is the warning.
@@ -75,16 +91,16 @@ func orEverybody(entity string) string {
 	return entity
 }
 
-// mentions reports whether the limits of this entity that apply or are hidden
-// have one of that name.
-func (r *Resolution) mentions(first int, entity, name string) bool {
+// mentions reports whether the limits of this entity on a resource that apply
+// or are hidden have one of that name.
+func (r *Resolution) mentions(first int, entity, resource, name string) bool {
 	for _, a := range r.Applied[first:] {
 		if a.Limit == name {
 			return true
 		}
 	}
 	for _, h := range r.Hidden {
-		if h.Entity == entity && h.Limit == name {
+		if h.Entity == entity && h.Resource == resource && h.Limit == name {
 			return true
 		}
 	}
@@ -93,9 +109,9 @@ func (r *Resolution) mentions(first int, entity, name string) bool {
 
 // override replaces the numbers of a limit, or adds it. One for this resource
 // beats one for all.
-func (r *Resolution) override(first int, o Override) {
-	a := Applied{Entity: o.Entity, Limit: o.Limit, Setting: o.Setting, Level: Scope{Entity: o.Entity, Resource: o.Resource}.Level(),
-		From: FromOverride, Until: o.Until, Reason: o.Reason}
+func (r *Resolution) override(first int, o Override, a Applied) {
+	a.Limit, a.Setting, a.Level = o.Limit, o.Setting, Scope{Entity: o.Entity, Resource: o.Resource}.Level()
+	a.From, a.Until, a.Reason = FromOverride, o.Until, o.Reason
 	for i := first; i < len(r.Applied); i++ {
 		old := &r.Applied[i]
 		if old.Limit != o.Limit {
@@ -109,30 +125,82 @@ func (r *Resolution) override(first int, o Override) {
 	r.Applied = append(r.Applied, a)
 }
 
-// prepare makes the demands.
-func (r *Resolution) prepare() {
-	r.demands = make([]sluice.Demand, len(r.Applied))
-	for i, a := range r.Applied {
-		r.demands[i] = a.demand(&r.Subject)
+// finish names the limits from first on, which are those of one entity on one
+// resource.
+func (r *Resolution) finish(first int, subject string) {
+	for i := first; i < len(r.Applied); i++ {
+		a := &r.Applied[i]
+		a.Unlimited, a.Label = a.Setting.Limit == Unlimited, a.Resource
+		if a.Limit != DefaultLimit || len(r.Applied) > first+1 {
+			a.Label += "-" + a.Limit
+		}
+		if a.Entity != subject {
+			a.Label = a.Entity + "/" + a.Label
+		}
 	}
 }
 
-func (a *Applied) demand(s *Subject) sluice.Demand {
-	return sluice.Demand{
-		Key:   sluice.Key{Namespace: s.Namespace, Entity: a.Entity, Resource: s.Resource, Limit: a.Limit},
-		Limit: a.Setting.Limit, OnUnavailable: a.Setting.OnUnavailable,
-		Critical: a.Setting.Critical, Shadow: a.Setting.Shadow, Level: a.Level,
+// prepare makes the demands.
+func (r *Resolution) prepare() {
+	for i := range r.Applied {
+		if a := &r.Applied[i]; !a.Unlimited {
+			r.demands = append(r.demands, a.demand(r.Subject.Namespace))
+		}
 	}
+}
+
+// Unlimited reports whether limits apply and none of them refuses anything.
+func (r *Resolution) Unlimited() bool { return len(r.Applied) > 0 && len(r.demands) == 0 }
+
+func (a *Applied) demand(namespace string) sluice.Demand {
+	d := sluice.Demand{
+		Key:   sluice.Key{Namespace: namespace, Entity: a.Entity, Resource: a.Resource, Limit: a.Limit},
+		Limit: a.Setting.Limit, OnUnavailable: a.Setting.OnUnavailable,
+		Critical: a.Setting.Critical || a.terms.Critical, Shadow: a.Setting.Shadow || a.terms.Shadow, Level: a.Level,
+	}
+	if d.OnUnavailable == sluice.Degrade {
+		d.OnUnavailable = a.terms.OnUnavailable
+	}
+	return d
 }
 
 // Demands appends one demand for each limit that applies, ancestors included,
-// so that one take decides them all or nothing. A cost named "" is for every
-// limit that has no cost of its own; without any it is one token. If dst has
-// room it allocates nothing.
-func (r *Resolution) Demands(dst []sluice.Demand, costs ...sluice.LimitCost) []sluice.Demand {
+// so that one take decides them all or nothing. The subject's own are demanded
+// of entity, which the subject may not name because it is [Anonymous]. If own
+// is not nil, these limits of the call take the place of the subject's; those
+// of ancestors stay. A cost named "" is for every limit that has no cost of
+// its own; without any it is one token. If dst has room and own is nil, it
+// allocates nothing.
+func (r *Resolution) Demands(dst []sluice.Demand, entity string, own Limits, costs ...sluice.LimitCost) []sluice.Demand {
 	first := len(dst)
-	dst = append(dst, r.demands...)
+	if own != nil {
+		for _, name := range own.Names() {
+			a := Applied{Entity: entity, Resource: r.Subject.Resource, Limit: name, Setting: own[name], Level: sluice.LevelCall}
+			dst = append(dst, a.demand(r.Subject.Namespace))
+		}
+	}
+	for i := range r.demands {
+		mine := r.demands[i].Key.Entity == r.Subject.Entity
+		if mine && own != nil {
+			continue
+		}
+		dst = append(dst, r.demands[i])
+		if mine {
+			dst[len(dst)-1].Key.Entity = entity
+		}
+	}
 	setCosts(dst[first:], costs)
+	return dst
+}
+
+// Labels appends the label of each limit on a resource that limits, ancestors
+// included.
+func (r *Resolution) Labels(dst []string, resource string) []string {
+	for i := range r.Applied {
+		if a := &r.Applied[i]; a.Resource == resource && !a.Unlimited {
+			dst = append(dst, a.Label)
+		}
+	}
 	return dst
 }
 
@@ -154,28 +222,12 @@ func setCosts(demands []sluice.Demand, costs []sluice.LimitCost) {
 	}
 }
 
-// DemandsWith is Demands with the call's own limits for the entity, which
-// beat all that is stored. Those of ancestors stay.
-func (r *Resolution) DemandsWith(dst []sluice.Demand, limits Limits, costs ...sluice.LimitCost) []sluice.Demand {
-	first := len(dst)
-	for _, name := range limits.Names() {
-		a := Applied{Entity: r.Subject.Entity, Limit: name, Setting: limits[name], Level: sluice.LevelCall}
-		dst = append(dst, a.demand(&r.Subject))
-	}
-	for _, d := range r.demands {
-		if d.Key.Entity != r.Subject.Entity {
-			dst = append(dst, d)
-		}
-	}
-	setCosts(dst[first:], costs)
-	return dst
-}
-
-// Explain says in words which limits apply, from where, and which are hidden.
-func (r *Resolution) Explain() string {
+// Explain says in words which limits apply to an entity, from where, and which
+// are hidden.
+func (r *Resolution) Explain(entity string) string {
 	var b strings.Builder
 	s := &r.Subject
-	fmt.Fprintf(&b, "%s", orEverybody(s.Entity))
+	fmt.Fprintf(&b, "%s", orEverybody(entity))
 	if s.Resource != "" {
 		fmt.Fprintf(&b, " on %s", s.Resource)
 	}
@@ -187,7 +239,11 @@ func (r *Resolution) Explain() string {
 		b.WriteString("  no limit applies\n")
 	}
 	for _, a := range r.Applied {
-		fmt.Fprintf(&b, "  %s %s: level %s, %s", a.Limit, a.Setting, a.Level, a.From)
+		text := a.Setting.String()
+		if a.Unlimited {
+			text = "unlimited"
+		}
+		fmt.Fprintf(&b, "  %s %s: level %s, %s", a.Limit, text, a.Level, a.From)
 		if a.Entity != s.Entity {
 			fmt.Fprintf(&b, ", of %s", a.Entity)
 		}

@@ -33,7 +33,7 @@ func TestTakesCascade(t *testing.T) {
 	l := newLimiter(t, sluice.WithObserver(recorder))
 	r := b.resolve("alice")
 	for i := range 4 {
-		d, err := l.Take(b.ctx, r.Demands(nil, sluice.LimitCost{Limit: "tpm", Cost: 200 * sluice.Token})...)
+		d, err := l.Take(b.ctx, r.Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: 200 * sluice.Token})...)
 		b.no(err)
 		if d.Allowed != (i < 3) {
 			t.Fatalf("take %d: allowed %t", i+1, d.Allowed)
@@ -42,7 +42,7 @@ func TestTakesCascade(t *testing.T) {
 			t.Errorf("refused by %s of level %s, want the team's", decided.Key, decided.Level)
 		}
 	}
-	figures, err := r.Panel(b.ctx, l, catalog.Thresholds{})
+	figures, err := r.Panel(b.ctx, l, "alice", catalog.Thresholds{})
 	b.no(err)
 	want := []struct {
 		entity, limit string

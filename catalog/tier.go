@@ -153,7 +153,7 @@ func (b *build) tierExists(tier string) error {
 		return err
 	}
 	if r == nil {
-		if _, ok := b.e.catalog.declaration(b.e.namespace).Tiers[tier]; ok {
+		if _, ok := b.e.catalog.Declaration(b.e.namespace).Tiers[tier]; ok {
 			return nil
 		}
 		return about("tier", tier, ErrNotFound)

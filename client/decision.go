@@ -82,6 +82,11 @@ func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, err
 	return d, nil
 }
 
+func (j *decisionJSON) pointer(namespace string, t *Take) (*sluice.Decision, error) {
+	d, err := j.decision(namespace, t)
+	return &d, err
+}
+
 // named is the value, up to the last, that is written so.
 func named[T interface {
 	~uint8

@@ -13,8 +13,8 @@ import (
 // went. In the normal state both cost one atomic read; the mutex is for the
 // rest.
 type breaker struct {
-	config *Config
-	origin time.Time
+	settings atomic.Pointer[settings]
+	origin   time.Time
 
 	// word is the state and, above it, how often the breaker has opened. A
 	// call carries the word it was admitted under, so that a result from
@@ -78,7 +78,7 @@ func (b *breaker) admitTake(t *sluice.Take) (pass, bool) {
 		return pass{word: w}, true
 	case !s.recovering():
 		return b.admit()
-	case mustAsk(t) || takeShare(t) < b.config.phase(s).Share:
+	case mustAsk(t) || takeShare(t) < b.settings.Load().phase(s).Share:
 		return pass{word: w}, true
 	}
 	return b.probe()
@@ -98,14 +98,14 @@ func (b *breaker) probe() (pass, bool) {
 		return pass{word: b.word.Load()}, true
 	case now < time.Duration(b.until.Load()):
 		return pass{}, false
-	case s.recovering() && now-b.from < b.config.phase(s).For:
+	case s.recovering() && now-b.from < b.settings.Load().phase(s).For:
 		return pass{}, false
 	case s == Open:
 		ch = b.change(HalfOpen)
 	}
 	// A probe that never reports, because its caller panicked, must not block
 	// the others for ever.
-	b.until.Store(int64(now + 2*b.config.Timeout))
+	b.until.Store(int64(now + 2*b.settings.Load().Timeout))
 	return pass{word: b.word.Load(), probe: true}, true
 }
 
@@ -129,7 +129,7 @@ func (b *breaker) success(p pass) {
 func (b *breaker) advance(p pass) change {
 	s := b.state()
 	if s == Open || s == HalfOpen { // open: only the health check does not wait for the back-off
-		if b.wins++; b.wins < b.config.Successes {
+		if b.wins++; b.wins < b.settings.Load().Successes {
 			ch := change{}
 			if s == Open {
 				ch = b.change(HalfOpen)
@@ -149,7 +149,7 @@ func (b *breaker) advance(p pass) change {
 		return change{} // it was asked in an earlier phase
 	}
 	b.wins++
-	phase, took := b.config.phase(s), b.now()-b.from
+	phase, took := b.settings.Load().phase(s), b.now()-b.from
 	if b.wins < phase.Successes || took < phase.For {
 		return change{}
 	}
@@ -183,9 +183,9 @@ func (b *breaker) retreat(p pass) change {
 	ch := change{}
 	switch {
 	case s == HalfOpen:
-		ch = b.open(min(2*b.backoff, b.config.MaxBackoff))
-	case failures >= b.config.Failures:
-		ch = b.open(b.config.Backoff)
+		ch = b.open(min(2*b.backoff, b.settings.Load().MaxBackoff))
+	case failures >= b.settings.Load().Failures:
+		ch = b.open(b.settings.Load().Backoff)
 	case !s.recovering() || p.state() != s:
 		// In the normal state only a row of failures matters. In a phase, of
 		// several calls that failed together one steps back.
@@ -223,7 +223,7 @@ func (b *breaker) release(p pass) {
 // open stops asking for about backoff.
 func (b *breaker) open(backoff time.Duration) change {
 	b.backoff = backoff
-	wait := backoff + time.Duration(b.config.Rand()*float64(backoff/10))
+	wait := backoff + time.Duration(b.settings.Load().Rand()*float64(backoff/10))
 	b.until.Store(int64(b.now() + wait)) // first: whoever sees Open must see it
 	ch := b.changeTo(Open, 1)
 	b.failing.Store(0)
@@ -255,7 +255,7 @@ func (b *breaker) tell(ch *change) {
 	if ch.from == ch.to {
 		return
 	}
-	ch.log(b.config.Log)
+	ch.log(b.settings.Load().Log)
 	b.mu.Lock()
 	wakes := b.wakes
 	b.mu.Unlock()

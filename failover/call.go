@@ -43,13 +43,14 @@ type call struct {
 // begin starts a call that was admitted.
 func (s *Store) begin(ctx context.Context, p pass) call {
 	c := call{store: s, pass: p, caller: ctx, ctx: ctx, fair: true}
+	timeout := s.breaker.settings.Load().Timeout
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := time.Until(deadline); left <= s.config.Timeout {
-			c.fair = left >= s.config.Timeout/fairShare
+		if left := time.Until(deadline); left <= timeout {
+			c.fair = left >= timeout/fairShare
 			return c
 		}
 	}
-	c.ctx, c.cancel = context.WithTimeout(ctx, s.config.Timeout)
+	c.ctx, c.cancel = context.WithTimeout(ctx, timeout)
 	return c
 }
 
@@ -91,7 +92,7 @@ func (c *call) end(err error) (outcome, error) {
 	c.store.outcomes[blame].Add(1)
 	c.store.breaker.failure(c.pass, err)
 	if o.unknown() && !errors.Is(err, sluice.ErrUnknown) {
-		err = fmt.Errorf("no answer within %s: %w: %w", c.store.config.Timeout, sluice.ErrUnknown, err)
+		err = fmt.Errorf("no answer within %s: %w: %w", c.store.breaker.settings.Load().Timeout, sluice.ErrUnknown, err)
 	}
 	return o, err
 }

@@ -28,9 +28,10 @@ var free = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
 
 // decide answers t without the store.
 func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source) error {
-	q := s.quotas[t.Tier]
+	quotas := s.breaker.settings.Load().quotas
+	q := quotas[t.Tier]
 	if q == nil {
-		q = s.quotas[""]
+		q = quotas[""]
 	}
 	w := s.work.Get().(*work)
 	defer s.work.Put(w)

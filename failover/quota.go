@@ -10,10 +10,12 @@ import (
 
 // quota is a [Quota] at work, with what was decided under it.
 type quota struct {
-	tier             string
-	limit            sluice.Limit // in the caller's tokens
-	allowed, refused atomic.Int64
+	tier  string
+	limit sluice.Limit // in the caller's tokens
+	*counts
 }
+
+type counts struct{ allowed, refused atomic.Int64 }
 
 const maxFactor = 1_000_000
 
@@ -22,7 +24,7 @@ func newQuota(tier string, q Quota) (*quota, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failover: Quotas[%q]: %w", tier, err)
 	}
-	return &quota{tier: tier, limit: limit}, nil
+	return &quota{tier, limit, new(counts)}, nil
 }
 
 // scaled is the limit that admits, at plain cost, what q.Limit admits at cost

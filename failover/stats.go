@@ -51,7 +51,7 @@ func (s *Store) Stats() Stats {
 		Unlisted: s.leases.unlisted.Load(),
 	}
 	s.breaker.report(&st)
-	for tier, q := range s.quotas {
+	for tier, q := range s.breaker.settings.Load().quotas {
 		st.Degraded[tier] = Decided{Allowed: q.allowed.Load(), Refused: q.refused.Load()}
 	}
 	local := s.local.Stats()

@@ -16,9 +16,7 @@ import (
 // concurrent use.
 type Store struct {
 	inner   sluice.Store
-	config  Config
 	breaker breaker
-	quotas  map[string]*quota
 	local   *memory.Store // the degraded quotas
 	leases  leases
 	work    sync.Pool // of *work
@@ -40,17 +38,11 @@ const bytesPerBucket = 256
 // New is a store that asks inner and answers by itself when it cannot. It
 // trusts inner to give up when its context ends.
 func New(inner sluice.Store, config Config) (*Store, error) {
-	config = config.withDefaults()
-	if err := config.validate(); err != nil {
+	s := &Store{inner: inner}
+	if err := s.Configure(config); err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, config: config, quotas: map[string]*quota{}}
-	for tier, q := range config.Quotas {
-		var err error
-		if s.quotas[tier], err = newQuota(tier, q); err != nil {
-			return nil, err
-		}
-	}
+	config = s.breaker.settings.Load().Config
 	var err error
 	s.local, err = memory.Open(memory.Config{
 		MaxBuckets: config.MaxBuckets,
@@ -60,12 +52,44 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failover: local quotas: %w", err)
 	}
-	s.breaker.config = &s.config
 	s.breaker.origin = time.Now()
 	s.breaker.checking.init(s.check)
 	s.leases.most = max(config.MaxBuckets/4, 1)
 	s.work.New = func() any { return new(work) }
 	return s, nil
+}
+
+// settings are a [Config] and its quotas at work. They never change.
+type settings struct {
+	Config
+	quotas map[string]*quota
+}
+
+// Configure makes another configuration count from now on, as a whole, or
+// changes nothing if it has a mistake. What entities have taken of their local
+// quotas stays taken, and so does the state of the breaker. MaxBuckets, Log and
+// Rand stay as they are.
+func (s *Store) Configure(config Config) error {
+	old := s.breaker.settings.Load()
+	if old != nil {
+		config.MaxBuckets, config.Log, config.Rand = old.MaxBuckets, old.Log, old.Rand
+	}
+	next := &settings{config.withDefaults(), map[string]*quota{}}
+	if err := next.validate(); err != nil {
+		return err
+	}
+	for tier, q := range next.Quotas {
+		at, err := newQuota(tier, q)
+		if err != nil {
+			return err
+		}
+		if old != nil && old.quotas[tier] != nil {
+			at.counts = old.quotas[tier].counts
+		}
+		next.quotas[tier] = at
+	}
+	s.breaker.settings.Store(next)
+	return nil
 }
 
 // Take asks the store if it may be asked, and decides locally if not or if
@@ -97,7 +121,7 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 	o, err := c.end(s.inner.Adjust(c.ctx, changes, d))
 	if o.unknown() {
 		s.adjusts.Add(1)
-		s.config.Log.Warn("outcome of an adjustment is unknown", "buckets", len(changes), "first", changes[0].Key, "cost", changes[0].Cost, "error", err)
+		s.breaker.settings.Load().Log.Warn("outcome of an adjustment is unknown", "buckets", len(changes), "first", changes[0].Key, "cost", changes[0].Cost, "error", err)
 	}
 	return err
 }
@@ -117,7 +141,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	o, err := c.end(s.inner.Settle(c.ctx, st, d))
 	if o.unknown() {
 		s.adjusts.Add(1)
-		s.config.Log.Warn("outcome of settling a lease is unknown", "lease", st.ID, "action", st.Action.String(), "error", err)
+		s.breaker.settings.Load().Log.Warn("outcome of settling a lease is unknown", "lease", st.ID, "action", st.Action.String(), "error", err)
 	}
 	return err
 }
@@ -175,7 +199,7 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 func (s *Store) turns(requests []sluice.HoldRequest, phase State) []int {
 	places := make([]int, 0, len(requests))
 	for i := range requests {
-		if keyShare(&requests[i].Key) < s.config.phase(phase).Share {
+		if keyShare(&requests[i].Key) < s.breaker.settings.Load().phase(phase).Share {
 			places = append(places, i)
 		}
 	}

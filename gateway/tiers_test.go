@@ -44,7 +44,7 @@ func tiers(t *testing.T) string {
 	}
 	t.Cleanup(func() { store.Close() })
 	g, err := httplimit.NewGate(httplimit.Config{
-		Limiter: sluice.New(store), Policy: func() *policy.Policy { return p }, Log: quiet,
+		Limiter: sluice.New(store), Policy: p, Log: quiet,
 		Verify: func(_ context.Context, key string) (identity.Verified, error) {
 			tier, name, ok := strings.Cut(key, "-")
 			if !ok {

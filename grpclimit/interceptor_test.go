@@ -93,7 +93,7 @@ func start(t *testing.T, s *service) grpc_health_v1.HealthClient {
 	}
 	t.Cleanup(func() { store.Close() })
 	g, err := httplimit.NewGate(httplimit.Config{
-		Limiter: sluice.New(store), Policy: func() *policy.Policy { return p }, Log: slog.New(slog.DiscardHandler),
+		Limiter: sluice.New(store), Policy: p, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

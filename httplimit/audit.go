@@ -86,13 +86,13 @@ func (a *Audit) Close() error {
 // note queues a refusal if the policy wants it.
 func (a *Audit) note(r *Request, c *Call) {
 	rule := c.Policy.Audit
-	if a == nil || !rule.Wants(c.Tier.Name) || rule.Sample < 1 && rand.Float64() >= rule.Sample {
+	if a == nil || !rule.Wants(c.Tier) || rule.Sample < 1 && rand.Float64() >= rule.Sample {
 		return
 	}
 	demand, _ := c.Decision.Deciding()
 	refusal := Refusal{
 		Time: time.Now(), Entity: abuse.Mask(c.Identity.Entity, rule.Keep), Address: abuse.Mask(c.Identity.Address, rule.Keep),
-		Tier: c.Tier.Name, Method: r.Method, Endpoint: c.Route.Endpoint,
+		Tier: c.Tier, Method: r.Method, Endpoint: c.Route.Endpoint,
 		Limit: c.Labels[c.Decision.Decider], Rule: demand.Limit, Cost: demand.Charge(), RetryAfter: c.Decision.RetryAfter,
 	}
 	a.mu.RLock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/policy"
 )
@@ -53,7 +54,7 @@ type Call struct {
 	Outcome  Outcome
 	Policy   *policy.Policy
 	Route    *policy.Route
-	Tier     *policy.Tier // nil for requests that were not looked at closely
+	Tier     string // of the caller, as it counts; "" if nobody had to know
 	Identity identity.Identity
 
 	// Decision is the answer to the take, if there was one.
@@ -72,6 +73,8 @@ type Call struct {
 	waived bool // it is to cost at most this
 	most   sluice.Tokens
 
+	found []*catalog.Resolution // by group of sets
+
 	take sluice.Take
 	buf  []byte
 	ends []headerValue
@@ -86,10 +89,10 @@ type Call struct {
 // write over the whole.
 func (c *Call) reset() {
 	c.waived, c.most = false, 0
-	c.Outcome, c.RetryAfter, c.Err, c.Tier = Unlimited, 0, nil, nil
-	c.Labels, c.buf, c.ends = c.Labels[:0], c.buf[:0], c.ends[:0]
+	c.Outcome, c.RetryAfter, c.Err, c.Tier = Unlimited, 0, nil, ""
+	c.Labels, c.buf, c.ends, c.found = c.Labels[:0], c.buf[:0], c.ends[:0], c.found[:0]
 	t := &c.take
-	t.Demands, t.ID, t.Keep, t.Lease, t.Tier = t.Demands[:0], "", 0, false, ""
+	t.Demands, t.ID, t.Keep, t.Lease, t.Peek, t.Tier = t.Demands[:0], "", 0, false, false, ""
 	d := &c.Decision
 	d.Allowed, d.Granted, d.RetryAfter, d.Decider = false, 0, 0, 0
 	d.Source, d.Repeated, d.ID, d.Time, d.Taken = sluice.FromStore, false, "", time.Time{}, time.Time{}
@@ -99,8 +102,13 @@ func (c *Call) reset() {
 // Decide decides a request. If the outcome is Allowed and the decision has an
 // ID, that is a lease, which has to be settled.
 func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
-	v := g.current()
 	c.reset()
+	g.judge(ctx, r, c)
+}
+
+// judge decides a request, or says what would be decided if the take is a peek.
+func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
+	v := g.view.Load()
 	c.Policy = v.policy
 	c.Route = v.policy.Match(r.Method, r.Path)
 	if c.Route.Exempt {
@@ -115,9 +123,6 @@ func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 		g.unidentified(ctx, r, c, err)
 		return
 	}
-	if c.Tier = v.policy.AnonymousTier; c.Identity.Kind != identity.ByAddress {
-		g.tier(ctx, c)
-	}
 	if listed(&v.policy.Deny, &c.Identity) {
 		c.Outcome = Denied
 		return
@@ -125,22 +130,41 @@ func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 	if listed(&v.policy.Allow, &c.Identity) {
 		return
 	}
-	watched := g.config.Abuse != nil
-	if watched && g.banned(c) {
+	if !g.asks(ctx, r, c) {
 		return
 	}
-	if err := g.demand(ctx, r, c); err != nil {
-		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
-		return
-	}
-	if watched {
+	if g.config.Abuse != nil {
 		g.emergency(c)
 	}
 	if len(c.take.Demands) > 0 {
 		c.lease()
 		g.decide(ctx, c)
 	}
-	if watched {
+	g.note(r, c)
+}
+
+// asks finds what the request has to take, and reports whether there is
+// anything left to decide.
+func (g *Gate) asks(ctx context.Context, r *Request, c *Call) bool {
+	err := g.look(ctx, c)
+	if err == nil {
+		if g.config.Abuse != nil && g.banned(c) {
+			return false
+		}
+		err = g.demand(ctx, r, c)
+	}
+	if err != nil {
+		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
+	}
+	return err == nil
+}
+
+// note tells those who watch of a request that was decided.
+func (g *Gate) note(r *Request, c *Call) {
+	if c.take.Peek {
+		return
+	}
+	if g.config.Abuse != nil {
 		g.seen(c)
 	}
 	if c.Outcome == Refused {
@@ -158,20 +182,6 @@ func (g *Gate) exempted(ctx context.Context, v *view, r *Request, c *Call) {
 		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
 		g.config.Log.ErrorContext(ctx, "credentials cannot be checked", "error", err)
 	}
-}
-
-// tier finds the tier of a caller who is known. If it cannot be looked up, the
-// credential's counts.
-func (g *Gate) tier(ctx context.Context, c *Call) {
-	if g.config.TierOf != nil {
-		tier, err := g.config.TierOf(ctx, c.Policy.Namespace, c.Identity.Entity, c.Identity.Tier)
-		if err == nil {
-			c.Identity.Tier = tier
-		} else if ctx.Err() == nil {
-			g.config.Log.WarnContext(ctx, "the tier of a caller cannot be looked up", "error", err)
-		}
-	}
-	c.Tier = c.Policy.Tier(c.Identity.Tier)
 }
 
 // listed says whether somebody is on a list, by any name.

@@ -4,71 +4,82 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/policy"
 )
 
-// demand collects what the request has to take.
+// look finds the tier of the caller, and the limits of the sets that count
+// callers.
+func (g *Gate) look(ctx context.Context, c *Call) error {
+	found, err := g.resolve(ctx, c, 0, catalog.Subject{Entity: c.Identity.Entity, Tier: c.Identity.Tier, Resources: c.Route.Callers})
+	if err != nil {
+		return err
+	}
+	c.Tier, c.found = found.Tier, append(c.found[:0], found)
+	return nil
+}
+
+// resolve asks for the limits of a group of sets. If it cannot be known what is
+// stored, those of the policy apply, unless a set is not to be guessed at.
+func (g *Gate) resolve(ctx context.Context, c *Call, group int, s catalog.Subject) (*catalog.Resolution, error) {
+	s.Namespace, s.File = c.Policy.Namespace, c.Policy.Declared
+	found, err := g.config.Resolver.Resolve(ctx, s)
+	if err == nil {
+		return found, nil
+	}
+	for i := range c.Route.Sets {
+		if set := &c.Route.Sets[i]; set.Group == group && set.Strict() {
+			return nil, err
+		}
+	}
+	if group == 0 && ctx.Err() == nil {
+		g.config.Log.WarnContext(ctx, "stored limits cannot be looked up; the policy's apply", "error", err)
+	}
+	return g.declared.Resolve(ctx, s)
+}
+
+// demand collects what the request has to take. It looks up each group of sets
+// once.
 func (g *Gate) demand(ctx context.Context, r *Request, c *Call) error {
-	sets := c.Route.Sets(c.Tier)
+	sets := c.Route.Sets
 	for i := range sets {
 		set := &sets[i]
 		entity, applies := entityOf(set, r, &c.Identity)
 		if !applies {
 			continue
 		}
-		if g.config.Stored == nil {
-			c.take.Demands = set.Append(c.take.Demands, entity)
-			c.Labels = append(c.Labels, set.Labels...)
-			continue
+		for len(c.found) <= set.Group {
+			c.found = append(c.found, nil)
 		}
-		var err error
-		before := len(c.take.Demands)
-		c.take.Demands, err = g.config.Stored(ctx, c.take.Demands, set, &c.Identity, entity, c.Tier.Name)
-		if err != nil {
-			return err
+		found := c.found[set.Group]
+		if found == nil {
+			subject := catalog.Subject{Tier: c.Tier, Resources: set.Resources}
+			if set.Kind == policy.PerKey || set.Kind == policy.PerClaim {
+				subject.Entity = entity
+			}
+			var err error
+			if found, err = g.resolve(ctx, c, set.Group, subject); err != nil {
+				return err
+			}
+			c.found[set.Group] = found
 		}
-		c.label(set, entity, before)
+		c.take.Demands = set.Append(c.take.Demands, found, entity)
+		c.Labels = found.Labels(c.Labels, set.Name)
 	}
-	c.take.Tier = c.Tier.Name
+	c.take.Tier = c.Tier
 	return nil
 }
 
-// lease makes the take a lease where the policy wants one, or where a limit
-// needs it, which may be a stored one that the policy knows nothing of.
+// lease makes the take a lease where the cost is settled later, or where a
+// limit needs one.
 func (c *Call) lease() {
-	needed := c.Route.Lease
+	needed := len(c.Route.Settle) > 0
 	for i := range c.take.Demands {
 		needed = needed || c.take.Demands[i].Limit.Algorithm == sluice.Concurrency
 	}
-	if needed {
+	if needed && !c.take.Peek {
 		c.take.Lease, c.take.Keep = true, leaseKeep
-	}
-}
-
-// label names the demands that Stored has added. A parent's limit bears its
-// name, so that the two can be told apart.
-func (c *Call) label(set *policy.Set, entity string, from int) {
-	for i := from; i < len(c.take.Demands); i++ {
-		key := &c.take.Demands[i].Key
-		label := ""
-		if key.Entity == entity {
-			for j := range set.Demands {
-				if set.Demands[j].Key.Limit == key.Limit {
-					label = set.Labels[j]
-				}
-			}
-		}
-		if label == "" {
-			label = set.Name
-			if key.Limit != policy.DefaultLimit {
-				label += "-" + key.Limit
-			}
-			if key.Entity != entity {
-				label = key.Entity + "/" + label
-			}
-		}
-		c.Labels = append(c.Labels, label)
 	}
 }
 

@@ -38,7 +38,7 @@ func exampleGate() (*httplimit.Gate, func()) {
 	}
 	gate, err := httplimit.NewGate(httplimit.Config{
 		Limiter: sluice.New(store),
-		Policy:  func() *policy.Policy { return p },
+		Policy:  p,
 	})
 	if err != nil {
 		log.Fatal(err)

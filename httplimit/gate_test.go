@@ -4,40 +4,43 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/policy"
 )
 
-// TestKeysThatComeLaterThanTheirPolicy are used without another reload.
+// TestKeysThatComeLaterThanTheirPolicy are used without another change of the
+// policy file.
 func TestKeysThatComeLaterThanTheirPolicy(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	synctest.Test(t, func(t *testing.T) {
-		var current atomic.Pointer[policy.Policy]
-		current.Store(parse(t, "version: 1\nlimits: {old: {limit: 1/s}}\n"))
-		g := gate(t, "version: 1\n", func(c *httplimit.Config) { c.Policy = current.Load })
-		current.Store(parse(t, "version: 1\nlimits: {new: {limit: 1/s}}\nidentity: {jwt: {algorithms: [HS256], secret_file: "+secret+"}}\n"))
-		label := func() string {
-			var c httplimit.Call
-			g.Decide(t.Context(), &httplimit.Request{Method: "GET", Path: "/", Remote: "192.0.2.1:1"}, &c)
-			synctest.Wait()
-			return strings.Join(c.Labels, " ")
-		}
-		label()
-		if got := label(); got != "old" || g.Problem() == nil {
-			t.Errorf("%s, %v", got, g.Problem())
-		}
-		if err := os.WriteFile(secret, []byte(strings.Repeat("s", 32)), 0o600); err != nil {
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "secret")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second)
-		label()
-		if got := label(); got != "new" || g.Problem() != nil {
-			t.Errorf("%s, %v", got, g.Problem())
-		}
-	})
+	}
+	old := "version: 1\nlimits: {old: {limit: 1/s}}\n"
+	g := gate(t, old)
+	write(file, old)
+	live, err := policy.Watch(t.Context(), file, policy.Options{Prepare: g.Use, Log: quiet, Poll: time.Hour, Settle: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	label := func() string {
+		var c httplimit.Call
+		g.Decide(t.Context(), &httplimit.Request{Method: "GET", Path: "/", Remote: "192.0.2.1:1"}, &c)
+		return strings.Join(c.Labels, " ")
+	}
+	write(file, "version: 1\nlimits: {new: {limit: 1/s}}\nidentity: {jwt: {algorithms: [HS256], secret_file: "+secret+"}}\n")
+	if err := live.Reload(); err == nil || label() != "old" {
+		t.Errorf("%s, %v", label(), err)
+	}
+	write(secret, strings.Repeat("s", 32))
+	if err := live.Reload(); err != nil || label() != "new" || live.Policy() != g.Policy() {
+		t.Errorf("%s, %v", label(), err)
+	}
 }

@@ -18,7 +18,7 @@ const guessLabel = "invalid-credentials"
 // has no limit for it. Valid credentials from the same address still pass:
 // one bad neighbour must not lock the others out.
 func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error) {
-	c.Err, c.Tier = err, c.Policy.AnonymousTier
+	c.Err = err
 	var invalid *identity.InvalidError
 	if !errors.As(err, &invalid) {
 		c.Outcome, c.RetryAfter = Unavailable, time.Second
@@ -29,12 +29,7 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 		c.Outcome = Denied
 		return
 	}
-	watched := g.config.Abuse != nil
-	if watched && g.banned(c) {
-		return
-	}
-	if err := g.demand(ctx, r, c); err != nil {
-		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second
+	if !g.asks(ctx, r, c) {
 		return
 	}
 	c.dropConcurrency() // it ends before it begins
@@ -47,12 +42,7 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 	if c.Outcome.Passes() {
 		c.Outcome, c.Err = Invalid, err
 	}
-	if c.Outcome == Refused {
-		g.config.Audit.note(r, c)
-	}
-	if watched {
-		g.seen(c)
-	}
+	g.note(r, c)
 }
 
 // dropConcurrency leaves out limits that need a lease.

@@ -19,6 +19,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/policy"
@@ -73,7 +74,7 @@ func parse(t testing.TB, text string) *policy.Policy {
 func gate(t testing.TB, text string, change ...func(*httplimit.Config)) *httplimit.Gate {
 	t.Helper()
 	p := parse(t, text)
-	c := httplimit.Config{Limiter: limiter(t), Policy: func() *policy.Policy { return p }, Log: quiet}
+	c := httplimit.Config{Limiter: limiter(t), Policy: p, Log: quiet}
 	for _, f := range change {
 		f(&c)
 	}
@@ -160,13 +161,9 @@ func TestARefusalSaysWhichLimitAndWhen(t *testing.T) {
 }
 
 func TestACostAboveTheLimitCanNeverPass(t *testing.T) {
-	tight := func(c *httplimit.Config) {
-		c.Stored = func(_ context.Context, dst []sluice.Demand, set *policy.Set, _ *identity.Identity, entity, _ string) ([]sluice.Demand, error) {
-			return set.AppendLimit(dst, entity, policy.DefaultLimit, sluice.Per(2, time.Hour), sluice.LevelEntity), nil
-		}
-	}
+	tight := func(c *httplimit.Config) { c.Resolver = new(stub) }
 	s := serve(t, gate(t, sample, tight).Wrap(http.HandlerFunc(hello)))
-	a := ask(t, s.URL, "POST", "/search", "X-API-Key", "free") // at a cost of 3
+	a := ask(t, s.URL, "POST", "/search", "X-API-Key", "pro") // at a cost of 3
 	if a.StatusCode != 429 || a.Header.Get("Retry-After") != "" || a.problem.RetryAfter != nil || !strings.Contains(a.problem.Message, "never") {
 		t.Errorf("%d %v %s", a.StatusCode, a.Header, a.body)
 	}
@@ -405,16 +402,29 @@ func TestACatalogThatIsDownIs503(t *testing.T) {
 	}
 }
 
+// stub resolves as the file says, but for one entity.
+type stub struct {
+	catalog.Declared
+	err error
+}
+
+func (s *stub) Resolve(ctx context.Context, subject catalog.Subject) (*catalog.Resolution, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	r, err := s.Declared.Resolve(ctx, subject)
+	if err != nil || subject.Entity != "acme" {
+		return r, err
+	}
+	limit := func(entity, label string, n int64) catalog.Applied {
+		return catalog.Applied{Entity: entity, Resource: "global", Limit: catalog.DefaultLimit, Label: label, Level: sluice.LevelEntity,
+			Setting: catalog.Setting{Limit: sluice.Per(n, time.Hour)}, From: catalog.FromStore}
+	}
+	return &catalog.Resolution{Subject: subject, Applied: []catalog.Applied{limit("acme", "global", 2), limit("holding", "holding/global", 9)}}, nil
+}
+
 func TestStoredLimitsTakeTheFilesPlace(t *testing.T) {
-	g := gate(t, sample, func(c *httplimit.Config) {
-		c.Stored = func(_ context.Context, dst []sluice.Demand, set *policy.Set, _ *identity.Identity, entity, _ string) ([]sluice.Demand, error) {
-			if entity != "acme" || set.Name != "global" {
-				return set.Append(dst, entity), nil
-			}
-			dst = set.AppendLimit(dst, entity, policy.DefaultLimit, sluice.Per(2, time.Hour), sluice.LevelEntity)
-			return set.AppendLimit(dst, "holding", policy.DefaultLimit, sluice.Per(9, time.Hour), sluice.LevelEntity), nil
-		}
-	})
+	g := gate(t, sample, func(c *httplimit.Config) { c.Resolver = new(stub) })
 	s := serve(t, g.Wrap(http.HandlerFunc(hello)))
 	a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
 	if got := a.Header.Get("RateLimit-Policy"); got != `"global";q=2;w=3600, "holding/global";q=9;w=3600, "address";q=50;w=60` {
@@ -426,40 +436,50 @@ func TestStoredLimitsTakeTheFilesPlace(t *testing.T) {
 	}
 }
 
-func TestANewPolicyIsFollowed(t *testing.T) {
-	current := parse(t, sample)
-	store := make(chan *policy.Policy, 1)
-	store <- current
-	g := gate(t, sample, func(c *httplimit.Config) {
-		c.Policy = func() *policy.Policy { p := <-store; store <- p; return p }
-	})
-	swap := func(p *policy.Policy) { <-store; store <- p }
+// TestAResolverThatIsDown leaves the policy's numbers, except where they are
+// not to be guessed at.
+func TestAResolverThatIsDown(t *testing.T) {
+	down := func(c *httplimit.Config) { c.Resolver = &stub{err: errors.New("down")} }
+	a := ask(t, serve(t, gate(t, sample, down).Wrap(http.HandlerFunc(hello))).URL, "GET", "/", "X-API-Key", "pro")
+	if got := a.Header.Get("RateLimit-Policy"); got != `"global";q=1000;w=3600, "address";q=50;w=60` {
+		t.Errorf("%d %s", a.StatusCode, got)
+	}
+	strict := strings.Replace(sample, "address: {per: ip,", "address: {per: ip, on_unavailable: deny,", 1)
+	if a := ask(t, serve(t, gate(t, strict, down).Wrap(http.HandlerFunc(hello))).URL, "GET", "/", "X-API-Key", "pro"); a.StatusCode != 503 {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+}
+
+// TestANewPolicyCountsFromTheNextRequestOn, its keys included.
+func TestANewPolicyCountsFromTheNextRequestOn(t *testing.T) {
+	g := gate(t, sample)
 	s := serve(t, g.Wrap(http.HandlerFunc(hello)))
 	for range 3 {
 		ask(t, s.URL, "GET", "/", "X-API-Key", "free")
 	}
-	swap(parse(t, strings.Replace(sample, "global: 5/hour", "global: 4/hour", 1)))
+	use := func(p *policy.Policy) {
+		t.Helper()
+		if err := g.Use(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use(parse(t, strings.Replace(sample, "global: 5/hour", "global: 4/hour", 1)))
 	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "free"); a.StatusCode != 200 || !strings.Contains(a.Header.Get("RateLimit"), `"global";r=0`) {
 		t.Errorf("the bucket did not keep its state: %d %v", a.StatusCode, a.Header)
 	}
-	// One whose keys cannot be read is not followed, and says why.
+	// One whose keys cannot be read changes nothing, and says why.
 	bad := parse(t, strings.Replace(sample, "  address: {trusted", "  jwt: {algorithms: [HS256], secret_file: /nowhere/at/all}\n  address: {trusted", 1))
-	swap(bad)
-	for g.Problem() == nil { // by somebody who is not limited
-		ask(t, s.URL, "GET", "/", "X-API-Key", "pro", "X-Forwarded-For", "192.0.2.1")
-	}
-	if !strings.Contains(g.Problem().Error(), "secret_file") {
-		t.Errorf("got %v", g.Problem())
+	if err := g.Use(bad); err == nil || !strings.Contains(err.Error(), "secret_file") {
+		t.Errorf("got %v", err)
 	}
 	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro"); a.StatusCode != 200 {
 		t.Errorf("the old policy is gone: %d %s", a.StatusCode, a.body)
 	}
-	// New keys are known once they are read.
-	swap(parse(t, strings.Replace(sample, hash("pro"), hash("newer"), 1)))
-	for ask(t, s.URL, "GET", "/", "X-API-Key", "newer", "X-Forwarded-For", "192.0.2.1").StatusCode != 200 {
-		continue
-	}
-	if g.Problem() != nil {
-		t.Errorf("got %v", g.Problem())
+	// A key that is removed does not pass once more, and a new one does at once.
+	use(parse(t, strings.Replace(sample, hash("pro"), hash("newer"), 1)))
+	for key, want := range map[string]int{"pro": 401, "newer": 200} {
+		if a := ask(t, s.URL, "GET", "/", "X-API-Key", key, "X-Forwarded-For", "192.0.2.1"); a.StatusCode != want {
+			t.Errorf("%s: %d", key, a.StatusCode)
+		}
 	}
 }

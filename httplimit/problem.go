@@ -44,13 +44,10 @@ type Problem struct {
 
 // Problem says why the request does not pass.
 func (c *Call) Problem() Problem {
-	p := Problem{Docs: c.Policy.Refusal.Docs}
+	p := Problem{Docs: c.Policy.Refusal.Docs, Tier: c.Tier}
 	if c.RetryAfter > 0 && c.RetryAfter != sluice.Never {
 		seconds := ceilSeconds(c.RetryAfter)
 		p.RetryAfter = &seconds
-	}
-	if c.Tier != nil {
-		p.Tier = c.Tier.Name
 	}
 	switch c.Outcome {
 	case Refused:
@@ -93,10 +90,7 @@ func (c *Call) refusal(p *Problem) {
 	p.Type, p.Status, p.Code = typeQuota, http.StatusTooManyRequests, r.Code
 	p.Title = "Request cannot be satisfied as assigned quota has been exceeded"
 	p.Limit, p.Quota = c.Labels[d.Decider], demand.Limit.String()
-	p.Upgrade = r.Upgrade
-	if c.Tier != nil && c.Tier.Upgrade != "" {
-		p.Upgrade = c.Tier.Upgrade
-	}
+	p.Upgrade = c.Policy.Upgrade(c.Tier)
 	if result.LatestAfter > d.RetryAfter && result.LatestAfter != sluice.Never {
 		seconds := ceilSeconds(result.LatestAfter)
 		p.LatestAfter = &seconds

@@ -34,7 +34,7 @@ func (g *Gate) emergency(c *Call) {
 	if e == nil || !g.config.Abuse.Emergency(c.Identity.Entity) {
 		return
 	}
-	c.take.Tier = c.Tier.Name
+	c.take.Tier = c.Tier
 	c.take.Demands = append(c.take.Demands, sluice.Demand{
 		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Entity, Resource: emergencyResource, Limit: "requests"},
 		Limit: e.Limit, Cost: sluice.Token,

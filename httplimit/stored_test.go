@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -9,11 +8,9 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
-	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/policy"
 )
 
-// stored is a gate on a catalog in a file, with the sample policy declared.
+// stored is a gate on a catalog in a file, with the sample policy.
 func stored(t *testing.T) (url string, edit *catalog.Editor) {
 	t.Helper()
 	c := catalogOf(t)
@@ -22,11 +19,8 @@ func stored(t *testing.T) (url string, edit *catalog.Editor) {
 	if err := edit.CreateNamespace(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Declare(p.Namespace, p.Declaration("test.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	g := gate(t, sample, func(config *httplimit.Config) { config.UseCatalog(c) })
-	return serve(t, g.Wrap(http.HandlerFunc(hello))).URL, edit
+	declare(t, c, p)
+	return behind(t, sample, c), edit
 }
 
 func TestKeysTiersAndLimitsFromTheCatalog(t *testing.T) {
@@ -39,7 +33,7 @@ func TestKeysTiersAndLimitsFromTheCatalog(t *testing.T) {
 	}
 	_, err := edit.CreateEntity(t.Context(), catalog.Entity{ID: "team"})
 	check(err)
-	_, err = edit.SetLimits(t.Context(), catalog.Scope{Entity: "team", Resource: "global"}, catalog.Limits{policy.DefaultLimit: {Limit: sluice.Per(40, time.Hour)}}, 0)
+	_, err = edit.SetLimits(t.Context(), catalog.Scope{Entity: "team", Resource: "global"}, catalog.Limits{catalog.DefaultLimit: {Limit: sluice.Per(40, time.Hour)}}, 0)
 	check(err)
 	dev, err := edit.CreateEntity(t.Context(), catalog.Entity{ID: "dev", Parent: "team", Cascade: true, Tier: "free"})
 	check(err)
@@ -59,7 +53,7 @@ func TestKeysTiersAndLimitsFromTheCatalog(t *testing.T) {
 		t.Errorf("after the upgrade: %s", got)
 	}
 	// The entity's own numbers beat those of its tier, at the set's cost.
-	_, err = edit.SetLimits(t.Context(), catalog.Scope{Entity: "dev", Resource: "search"}, catalog.Limits{policy.DefaultLimit: {Limit: sluice.Per(7, time.Minute)}}, 0)
+	_, err = edit.SetLimits(t.Context(), catalog.Scope{Entity: "dev", Resource: "search"}, catalog.Limits{catalog.DefaultLimit: {Limit: sluice.Per(7, time.Minute)}}, 0)
 	check(err)
 	a = ask(t, url, "POST", "/search", "X-API-Key", key)
 	if got := a.Header.Get("RateLimit"); !strings.Contains(got, `"search";r=4;`) {

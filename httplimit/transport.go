@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 )
 
 // TransportConfig configures a [Transport].
@@ -28,6 +29,11 @@ type TransportConfig struct {
 	// held back while the upstream wants none. Limits of concurrency are not
 	// for transports.
 	Demands func(*http.Request) []sluice.Demand
+
+	// Resolver and Subject say it in place of Demands: a request takes from
+	// the limits that apply to its subject.
+	Resolver catalog.Resolver
+	Subject  func(*http.Request) catalog.Subject
 
 	// Retries is how often a request that the upstream refused is sent again,
 	// if that is safe; see [Transport]. 0 means never.
@@ -76,8 +82,8 @@ func NewTransport(config TransportConfig) (*Transport, error) {
 		return nil, &sluice.FieldError{Field: "transport.limiter", Reason: "must be set"}
 	case config.Upstream == "" || len(config.Upstream) > sluice.MaxKeyPart:
 		return nil, &sluice.FieldError{Field: "transport.upstream", Value: config.Upstream, Reason: fmt.Sprintf("must be a name of 1 to %d bytes", sluice.MaxKeyPart)}
-	case config.Demands == nil:
-		return nil, &sluice.FieldError{Field: "transport.demands", Reason: "must be set"}
+	case (config.Demands == nil) == (config.Resolver == nil || config.Subject == nil):
+		return nil, &sluice.FieldError{Field: "transport.demands", Reason: "must be set, or a resolver and a subject in its place"}
 	case config.Retries < 0 || config.Retries > 10:
 		return nil, &sluice.FieldError{Field: "transport.retries", Value: config.Retries, Reason: "must be 0 to 10"}
 	case config.MaxPause < 0 || config.MaxPause > 24*time.Hour:
@@ -114,8 +120,11 @@ func priority(ctx context.Context) sluice.Priority {
 
 // RoundTrip waits for its turn and sends.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	demands := t.config.Demands(r)
-	pace, err := t.turn(r.Context(), demands)
+	var pace float64
+	demands, err := t.demands(r)
+	if err == nil {
+		pace, err = t.turn(r.Context(), demands)
+	}
 	if err != nil {
 		if r.Body != nil {
 			r.Body.Close() //nolint:errcheck // the request was never sent
@@ -143,6 +152,19 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		response, err = t.send(repeat, demands, pace)
 	}
 	return response, err
+}
+
+// demands are what a request takes.
+func (t *Transport) demands(r *http.Request) ([]sluice.Demand, error) {
+	if t.config.Demands != nil {
+		return t.config.Demands(r), nil
+	}
+	subject := t.config.Subject(r)
+	found, err := t.config.Resolver.Resolve(r.Context(), subject)
+	if err != nil {
+		return nil, err
+	}
+	return found.Demands(nil, subject.Entity, nil), nil
 }
 
 // turn waits until the request may be sent, and tells at what pace, which is

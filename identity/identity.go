@@ -79,6 +79,9 @@ func (e *InvalidError) Error() string {
 
 // Verified is what is known about a valid API key.
 type Verified struct {
+	// Namespace is the one that the key is for; "" if it is for any.
+	Namespace string
+
 	Key    string // "key:" and its name
 	Entity string // whose key it is
 	Tier   string

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -31,12 +32,16 @@ type compiler struct {
 	policy *Policy
 	sets   []*setRule
 	limits map[string]bool // names of limits that some set has
+
+	// applied are the limits of each set for each tier, or for none.
+	tierNames []string
+	applied   map[*setRule][][]catalog.Applied
 }
 
 // compile makes a policy of a file. It goes on after mistakes, to find all.
 func compile(file *document, r *report) *Policy {
 	or(&file.Namespace, catalog.DefaultNamespace)
-	c := &compiler{report: r, file: file, policy: &Policy{file: file, Namespace: file.Namespace}}
+	c := &compiler{report: r, file: file, policy: &Policy{Namespace: file.Namespace, upgrades: map[string]string{}}}
 	c.tiers()
 	c.setRules()
 	c.endpoints()
@@ -68,30 +73,22 @@ func (c *compiler) tiers() {
 	if f.Tiers.len() > maxTiers {
 		c.add("tiers", "has %d tiers, and at most %d are allowed", f.Tiers.len(), maxTiers)
 	}
-	p.tiers = map[string]*Tier{}
 	for name, rule := range f.Tiers.all() {
-		t := &Tier{Name: name, Upgrade: rule.Upgrade, index: len(p.order)}
-		p.tiers[name] = t
-		p.order = append(p.order, t)
+		p.upgrades[name] = rule.Upgrade
 		c.numbers("tiers."+name+".default", rule.Default)
 		c.numbersOf("tiers."+name+".limits", &rule.Limits)
 	}
-	if len(p.order) == 0 {
-		p.order = []*Tier{{}}
-		p.tiers[""] = p.order[0]
-	}
-	p.DefaultTier = p.order[0]
 	switch {
 	case f.DefaultTier != "":
 		c.tier("default_tier", f.DefaultTier)
-		p.DefaultTier = p.Tier(f.DefaultTier)
-	case len(p.order) > 1:
+	case f.Tiers.len() > 1:
 		c.add("tiers", "has several tiers, and default_tier does not say which of them is for callers who have none")
 	}
-	p.AnonymousTier = p.DefaultTier
 	if f.AnonymousTier != "" {
 		c.tier("anonymous_tier", f.AnonymousTier)
-		p.AnonymousTier = p.Tier(f.AnonymousTier)
+	}
+	if c.tierNames = f.Tiers.keys; len(c.tierNames) == 0 {
+		c.tierNames = []string{""}
 	}
 }
 
@@ -137,7 +134,6 @@ func (c *compiler) setRules() {
 	if f.Limits.len() > maxSets {
 		c.add("limits", "has %d sets, and at most %d are allowed", f.Limits.len(), maxSets)
 	}
-	c.limits = map[string]bool{}
 	for name, rule := range f.Limits.all() {
 		at := "limits." + clip(name)
 		rule.name = name
@@ -148,16 +144,29 @@ func (c *compiler) setRules() {
 		if f.Resources.get(name) != nil {
 			c.addKey("resources."+name, name, nil, "is the name of a set under limits, too; its numbers belong to %s.limit", at)
 		}
-		if !c.hasNumbers(rule) {
-			c.addKey(at, name, nil, "has no numbers: expected limit here, or tiers.NAME.limits.%s", name)
+	}
+	c.policy.Declared = f.declaration()
+	c.resolve()
+}
+
+// resolve finds the limits of every set for every tier.
+func (c *compiler) resolve() {
+	c.limits, c.applied = map[string]bool{}, map[*setRule][][]catalog.Applied{}
+	var resolver catalog.Declared
+	for _, rule := range c.sets {
+		if at := "limits." + clip(rule.name); !c.hasNumbers(rule) {
+			c.addKey(at, rule.name, nil, "has no numbers: expected limit here, or tiers.NAME.limits.%s", rule.name)
 		}
-		for _, t := range c.policy.order {
-			n, _ := c.resolve(rule, t)
-			if n == nil {
+		for _, tier := range c.tierNames {
+			r, err := resolver.Resolve(context.Background(), catalog.Subject{Resource: rule.name, Tier: tier, File: c.policy.Declared})
+			if err != nil { // the name of the set is not one, which is reported
 				continue
 			}
-			for _, l := range n.Limits {
-				c.limits[l.Name] = true
+			c.applied[rule] = append(c.applied[rule], r.Applied)
+			for i := range r.Applied {
+				if !r.Applied[i].Unlimited {
+					c.limits[r.Applied[i].Limit] = true
+				}
 			}
 		}
 	}
@@ -165,31 +174,12 @@ func (c *compiler) setRules() {
 
 // hasNumbers reports whether a set can ever apply.
 func (c *compiler) hasNumbers(rule *setRule) bool {
-	for _, t := range c.policy.order {
-		if n, _ := c.resolve(rule, t); n != nil {
+	for _, t := range c.file.Tiers.all() {
+		if t.Limits.get(rule.name) != nil || t.Default != nil && rule.kind.counts() != catalog.Others {
 			return true
 		}
 	}
-	return false
-}
-
-// resolve finds the numbers of a set for a tier, the most specific first.
-func (c *compiler) resolve(rule *setRule, t *Tier) (*Numbers, sluice.Level) {
-	if tier := c.file.Tiers.get(t.Name); tier != nil {
-		if n := tier.Limits.get(rule.name); n != nil {
-			return n, sluice.LevelTierResource
-		}
-		if tier.Default != nil && rule.kind <= PerUser {
-			return tier.Default, sluice.LevelTier
-		}
-	}
-	if rule.Limit != nil {
-		return rule.Limit, sluice.LevelResource
-	}
-	if c.file.System.Limit != nil {
-		return c.file.System.Limit, sluice.LevelSystem
-	}
-	return nil, sluice.LevelDefault
+	return rule.Limit != nil || c.file.System.Limit != nil
 }
 
 // per finds out whose tokens a set counts.

@@ -1,41 +1,33 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 )
 
-// Unlimited stands in a [catalog.Declaration] for the word unlimited: a limit
-// that refuses nothing, so that it hides those of less specific levels.
-// [Set.AppendLimit] knows it and adds no demand.
-var Unlimited = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
-
-// Declaration is what the file says about stored limits, for
-// [catalog.Catalog.Declare] and for plan and apply: the numbers of its sets
-// and tiers, and its sections system, resources and entities. The name is
-// who owns it, usually the file's.
-func (p *Policy) Declaration(name string) catalog.Declaration {
-	d := p.file.declaration()
-	d.Name = name
-	return d
-}
-
-func (f *document) declaration() catalog.Declaration {
-	d := catalog.Declaration{
+// declaration is what the file says about limits.
+func (f *document) declaration() *catalog.Declaration {
+	d := &catalog.Declaration{
 		System:    f.settings("", f.System.Limit),
 		Resources: map[string]catalog.Limits{},
 		Tiers:     map[string]catalog.TierDeclaration{},
 		Entities:  map[string]catalog.EntityDeclaration{},
+		Terms:     map[string]catalog.Terms{},
+	}
+	if f.Tiers.len() > 0 {
+		d.DefaultTier = cmp.Or(f.DefaultTier, f.Tiers.keys[0])
+		d.AnonymousTier = cmp.Or(f.AnonymousTier, d.DefaultTier)
 	}
 	for name, r := range f.Resources.all() {
 		d.Resources[name] = f.settings(name, r.Limit)
 	}
 	for name, s := range f.Limits.all() {
+		d.Terms[name] = catalog.Terms{OnUnavailable: f.onUnavailable(name), Critical: s.Criticality == "critical", Shadow: s.Shadow, Counts: s.kind.counts()}
 		if s.Limit != nil {
 			d.Resources[name] = f.settings(name, s.Limit)
 		}
@@ -76,8 +68,8 @@ func (f *document) settings(resource string, n *Numbers) catalog.Limits {
 		limits[l.Name] = like
 	}
 	if n.Unlimited {
-		like.Limit = Unlimited
-		limits[DefaultLimit] = like
+		like.Limit = catalog.Unlimited
+		limits[catalog.DefaultLimit] = like
 	}
 	return limits
 }
@@ -114,8 +106,7 @@ func (c *compiler) declared() {
 		c.numbersOf(at+".limits", &e.Limits)
 		c.ancestors(at, id)
 	}
-	d := f.declaration()
-	if err := d.Validate(); err != nil && len(c.list) == 0 {
+	if err := c.policy.Declared.Validate(); err != nil && len(c.list) == 0 {
 		var wrong *sluice.FieldError
 		if errors.As(err, &wrong) {
 			c.add(wrong.Field, "%v", err)

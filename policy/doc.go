@@ -1,12 +1,11 @@
 // Package policy reads the policy file: which limits apply to which requests,
 // for whom, at what cost, and how callers are told.
 //
-// A [Policy] is what a file means, compiled once and never changed. For a
-// request it answers two questions without allocating, in a time that does
-// not depend on the number of rules:
-//
-//	route := p.Match(r.Method, r.URL.EscapedPath()) // which endpoint is this?
-//	sets := route.Sets(p.Tier(tier))                // which limits apply to it, for this tier?
+// A [Policy] is what a file means, compiled once and never changed. It only
+// declares and matches. For a request, [Policy.Match] finds the endpoint and the
+// sets of limits that apply, without allocating, in a time that does not depend
+// on the number of rules. The numbers of the sets for a caller come from a
+// [catalog.Resolver], which is given [Policy.Declared].
 //
 // [Parse] and [Load] report every mistake of a file at once, as [Mistakes].
 // [Watch] keeps a [Live] policy that follows its file.

@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"time"
-
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/identity"
 )
 
@@ -25,7 +22,7 @@ type document struct {
 	Identity      identity.Config       `yaml:"identity" doc:"How callers are recognized: API key, else signed token, else address."`
 	Headers       Headers               `yaml:"headers" doc:"What responses tell about limits."`
 	Refusal       Refusal               `yaml:"refusal" doc:"What refused callers get to read."`
-	Degraded      degraded              `yaml:"degraded" doc:"What happens while the store is away. Read when a node starts."`
+	Degraded      Degraded              `yaml:"degraded" doc:"What happens while the store is away."`
 	Audit         *Audit                `yaml:"audit" doc:"Which refusals are written to the audit log. Without it, none."`
 	Abuse         Abuse                 `yaml:"abuse" doc:"What is done about callers who go on and on. Without it, nothing."`
 	Idempotency   ordered[Idempotency]  `yaml:"idempotency" doc:"Routes on which a repeated write gets the first one's response, by name."`
@@ -72,34 +69,6 @@ type endpointRule struct {
 type exemptions struct {
 	Methods []string  `yaml:"methods" check:"method" doc:"Methods, whatever the path: OPTIONS."`
 	Match   []Pattern `yaml:"match" doc:"Requests, such as GET /healthz. A more specific endpoint is not exempt."`
-}
-
-// degraded maps onto [failover.Config].
-type degraded struct {
-	Timeout     time.Duration  `yaml:"timeout" max:"1m" doc:"How long the store may take to answer. Default: 250ms."`
-	Failures    int            `yaml:"failures" min:"1" max:"1000" doc:"How many in a row open the circuit breaker. Default: 3."`
-	Successes   int            `yaml:"successes" min:"1" max:"1000" doc:"How many in a row close it. Default: 3."`
-	Backoff     time.Duration  `yaml:"backoff" max:"1h" doc:"For how long an open breaker asks nothing; it doubles up to max_backoff. Default: 5s."`
-	MaxBackoff  time.Duration  `yaml:"max_backoff" max:"24h" doc:"Default: 60s."`
-	Testing     *phase         `yaml:"testing" doc:"First phase of recovery. Default: 5 % of keys, 5 successes, 10s."`
-	Partial     *phase         `yaml:"partial" doc:"Second phase. Default: 25 %, 10 successes, 20s."`
-	Stabilizing *phase         `yaml:"stabilizing" doc:"Third phase. Default: 60 %, 20 successes, 30s at a rate of 95 %."`
-	Quotas      ordered[quota] `yaml:"quotas" doc:"What a caller may take from each node meanwhile, by tier. The tier others is for all that are not named."`
-	MaxBuckets  int            `yaml:"max_buckets" min:"1" max:"100000000" doc:"How many local quotas are kept. Default: 1000000."`
-}
-
-// phase maps onto [failover.Phase].
-type phase struct {
-	Share     int           `yaml:"share" min:"1" max:"100" doc:"Percent of the keys that the store is asked about."`
-	Successes int           `yaml:"successes" min:"1" max:"1000000" doc:"How many in a row end the phase,"`
-	For       time.Duration `yaml:"for" max:"24h" doc:"after at least this time,"`
-	Rate      int           `yaml:"rate" min:"1" max:"100" doc:"if this percentage of calls succeeded."`
-}
-
-// quota maps onto [failover.Quota]: a limit, or a limit with a cost factor.
-type quota struct {
-	Limit sluice.Limit `yaml:"limit,required" doc:"What a caller may take."`
-	Cost  float64      `yaml:"cost" min:"0.001" max:"1000" doc:"Every cost is multiplied by this. Default: 1."`
 }
 
 // systemRule is what holds for everything.

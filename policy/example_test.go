@@ -1,9 +1,11 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -25,9 +27,17 @@ endpoints:
 		return
 	}
 	route := p.Match("POST", "/api/search")
+	var resolver catalog.Declared // or a catalog, for limits that are stored, too
+	limits, err := resolver.Resolve(context.Background(), catalog.Subject{
+		Namespace: p.Namespace, Entity: "user:42", Tier: "pro", Resources: route.Callers, File: p.Declared,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	var demands []sluice.Demand
-	for _, set := range route.Sets(p.Tier("pro")) {
-		demands = set.Append(demands, "user:42")
+	for i := range route.Sets {
+		demands = route.Sets[i].Append(demands, limits, "user:42")
 	}
 	for _, d := range demands {
 		fmt.Println(d.Key.Resource, d.Limit, "cost", d.Cost)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
-	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -22,12 +21,33 @@ func load(t *testing.T, name string) *policy.Policy {
 	return p
 }
 
+// resolve finds the limits of all sets of a route for callers of a tier.
+func resolve(t *testing.T, p *policy.Policy, r *policy.Route, tier string) *catalog.Resolution {
+	t.Helper()
+	var names []string
+	for i := range r.Sets {
+		names = append(names, r.Sets[i].Name)
+	}
+	var resolver catalog.Declared
+	found, err := resolver.Resolve(t.Context(), catalog.Subject{
+		Namespace: p.Namespace, Entity: "user:1", Tier: tier, Resources: catalog.JoinResources(names...), File: p.Declared,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 // applied is what applies to a request, as text: set, limit and cost.
-func applied(p *policy.Policy, method, path, tier string) []string {
+func applied(t *testing.T, p *policy.Policy, method, path, tier string) []string {
 	var all []string
-	for _, s := range p.Match(method, path).Sets(p.Tier(tier)) {
-		for i, d := range s.Demands {
-			text := fmt.Sprintf("%s %s per %s, cost %s", s.Labels[i], d.Limit, s.Kind, d.Charge())
+	route := p.Match(method, path)
+	found := resolve(t, p, route, tier)
+	for i := range route.Sets {
+		s := &route.Sets[i]
+		for _, d := range s.Append(nil, found, "user:1") {
+			at := slices.IndexFunc(found.Applied, func(a catalog.Applied) bool { return a.Resource == s.Name && a.Limit == d.Key.Limit })
+			text := fmt.Sprintf("%s %s per %s, cost %s", found.Applied[at].Label, d.Limit, s.Kind, d.Charge())
 			if d.Critical {
 				text += ", critical"
 			}
@@ -42,7 +62,7 @@ func applied(p *policy.Policy, method, path, tier string) []string {
 
 func expect(t *testing.T, p *policy.Policy, method, path, tier string, want ...string) {
 	t.Helper()
-	if got := applied(p, method, path, tier); !slices.Equal(got, want) {
+	if got := applied(t, p, method, path, tier); !slices.Equal(got, want) {
 		t.Errorf("%s %s, tier %s:\n got %q\nwant %q", method, path, tier, got, want)
 	}
 }
@@ -71,19 +91,19 @@ func TestRESTExample(t *testing.T) {
 			t.Errorf("OPTIONS %s is limited", path)
 		}
 	}
-	if p.Tier("free").Upgrade != "/api/upgrade" || p.Tier("pro").Upgrade != "" || p.AnonymousTier.Name != "anonymous" {
-		t.Errorf("%+v, %+v", p.Tier("free"), p.AnonymousTier)
+	if p.Upgrade("free") != "/api/upgrade" || p.Upgrade("pro") != "" || p.Declared.AnonymousTier != "anonymous" {
+		t.Errorf("%s, %s, %s", p.Upgrade("free"), p.Upgrade("pro"), p.Declared.AnonymousTier)
 	}
 	if !p.Audit.Wants("pro") || !p.Audit.Wants("enterprise") || p.Audit.Wants("free") {
 		t.Error("the audit log is about pro and enterprise")
 	}
-	wantQuotas := map[string]failover.Quota{
-		"enterprise": {Limit: sluice.Per(100, time.Minute), Factor: 1000},
-		"pro":        {Limit: sluice.Per(50, time.Minute), Factor: 1000},
-		"free":       {Limit: sluice.Per(10, time.Minute), Factor: 1500},
-		"anonymous":  {Limit: sluice.Per(5, time.Minute), Factor: 2000},
+	wantQuotas := map[string]policy.Quota{
+		"enterprise": {Limit: sluice.Per(100, time.Minute), Cost: 1},
+		"pro":        {Limit: sluice.Per(50, time.Minute), Cost: 1},
+		"free":       {Limit: sluice.Per(10, time.Minute), Cost: 1.5},
+		"anonymous":  {Limit: sluice.Per(5, time.Minute), Cost: 2},
 	}
-	config := p.Failover()
+	config := p.Degraded
 	if !maps.Equal(config.Quotas, wantQuotas) || config.Failures != 3 || config.Successes != 3 || config.Backoff != 5*time.Second || config.MaxBackoff != time.Minute {
 		t.Errorf("%+v", config)
 	}
@@ -99,14 +119,14 @@ func TestLLMExample(t *testing.T) {
 		"budget-tokens 100000000/month UTC per claim, cost 1000", "streams 50 concurrent per caller, cost 1",
 		"capacity-tpm 5000000/minute per everyone, cost 1000, shadow")
 	r := p.Match("POST", "/v1/chat/completions")
-	if !r.Lease || len(r.Settle) != 2 || r.Settle[0] != (policy.Settle{Limit: "tpm", Header: "X-Tokens-Used"}) {
+	if len(r.Settle) != 2 || r.Settle[0] != (policy.Settle{Limit: "tpm", Header: "X-Tokens-Used"}) {
 		t.Errorf("%+v", r)
 	}
-	if r := p.Match("GET", "/v1/files/7"); r.Endpoint != "files" || len(applied(p, "GET", "/v1/files/7", "trial")) != 0 {
+	if r := p.Match("GET", "/v1/files/7"); r.Endpoint != "files" || len(applied(t, p, "GET", "/v1/files/7", "trial")) != 0 {
 		t.Errorf("%+v", r)
 	}
-	budget := p.Match("POST", "/v1/embeddings").Sets(p.Tier("team"))[1]
-	d := p.Declaration("llm-api.yaml")
+	budget := p.Match("POST", "/v1/embeddings").Sets[1]
+	d := p.Declared
 	if err := d.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +134,8 @@ func TestLLMExample(t *testing.T) {
 	if acme.Tier != "team" || acme.Resources[budget.Name]["tokens"].Limit.String() != "250000000/month UTC" {
 		t.Errorf("%+v", acme)
 	}
-	if p.Failover().Quotas[""].Limit != sluice.Per(10, time.Minute) {
-		t.Errorf("%+v", p.Failover().Quotas)
+	if p.Degraded.Quotas[""].Limit != sluice.Per(10, time.Minute) {
+		t.Errorf("%+v", p.Degraded.Quotas)
 	}
 }
 
@@ -154,7 +174,7 @@ entities:
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := p.Declaration("shop.yaml")
+	d := p.Declared
 	if err := d.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +188,7 @@ entities:
 		"resource":      {d.Resources["gpu"], "requests 4 concurrent (on_unavailable: deny)"},
 		"tier+resource": {d.Tiers["free"].Resources["search"], "requests 10/minute (critical, shadow)"},
 		"tier":          {d.Tiers["free"].Limits, "rpm 60/minute (on_unavailable: allow), tpm 1000/minute (on_unavailable: allow)"},
-		"unlimited":     {d.Tiers["pro"].Resources["search"], "requests " + policy.Unlimited.String() + " (critical, shadow)"},
+		"unlimited":     {d.Tiers["pro"].Resources["search"], "requests " + catalog.Unlimited.String() + " (critical, shadow)"},
 		"entity+":       {d.Entities["team:red"].Resources["gpu"], "requests 8 concurrent (on_unavailable: deny)"},
 		"entity":        {d.Entities["user:ann"].Limits, "requests 7/s (on_unavailable: allow)"},
 	} {
@@ -177,14 +197,14 @@ entities:
 		}
 	}
 	ann, red := d.Entities["user:ann"], d.Entities["team:red"]
-	if ann.Parent != "team:red" || !ann.Cascade || red.Name != "Red" || red.Tier != "pro" || red.Metadata["floor"] != "3" || d.Name != "shop.yaml" {
+	if ann.Parent != "team:red" || !ann.Cascade || red.Name != "Red" || red.Tier != "pro" || red.Metadata["floor"] != "3" {
 		t.Errorf("%+v", d)
 	}
-	if err := policy.Unlimited.Validate(); err != nil {
+	if err := catalog.Unlimited.Validate(); err != nil {
 		t.Error(err)
 	}
-	set := p.Match("GET", "/search").Sets(p.Tier("pro"))[1]
-	if got := set.AppendLimit(nil, "e", "requests", policy.Unlimited, sluice.LevelTierResource); len(got) != 0 {
-		t.Errorf("%+v", got)
+	expect(t, p, "GET", "/search", "pro", "global 100/s per caller, cost 1") // search is unlimited
+	if terms := d.Terms["search"]; terms != (catalog.Terms{Critical: true, Shadow: true}) || d.DefaultTier != "free" || d.AnonymousTier != "free" {
+		t.Errorf("%+v", d)
 	}
 }

@@ -65,20 +65,21 @@ func TestGoodFiles(t *testing.T) {
 		}
 		var b strings.Builder
 		for _, m := range try.FindAllStringSubmatch(string(content), -1) {
-			explain(&b, p, m[1], m[2], p.Tier(m[3]))
+			explain(&b, p, m[1], m[2], m[3])
 		}
 		golden(t, name, b.String())
 	}
 }
 
 // explain writes all that matters about a request.
-func explain(b *strings.Builder, p *Policy, method, path string, tier *Tier) {
+func explain(b *strings.Builder, p *Policy, method, path string, tier string) {
 	r := p.Match(method, path)
-	fmt.Fprintf(b, "%s %s for tier %q: endpoint %q, pattern %q", method, path, tier.Name, r.Endpoint, r.Pattern)
+	found := resolved(p, r, tier)
+	fmt.Fprintf(b, "%s %s for tier %q: endpoint %q, pattern %q", method, path, found.Tier, r.Endpoint, r.Pattern)
 	for _, f := range []struct {
 		is   bool
 		word string
-	}{{r.Exempt, "exempt"}, {r.Write, "write"}, {r.Critical, "critical"}, {r.Lease, "lease"}} {
+	}{{r.Exempt, "exempt"}, {r.Write, "write"}, {r.Critical, "critical"}} {
 		if f.is {
 			b.WriteString(", " + f.word)
 		}
@@ -94,14 +95,22 @@ func explain(b *strings.Builder, p *Policy, method, path string, tier *Tier) {
 			i.Name, i.Required, i.TTL, i.OnCrash, i.OnUnavailable, i.MaxBody, i.ReplayCost)
 	}
 	b.WriteString("\n")
-	for _, s := range r.Sets(tier) {
+	for _, s := range r.Sets {
 		fmt.Fprintf(b, "  %s per %s", s.Name, s.Kind)
 		if s.Source != "" {
 			fmt.Fprintf(b, " %s (skip missing %v)", s.Source, s.SkipMissing)
 		}
-		fmt.Fprintf(b, " from %s\n", s.Level)
-		for i, d := range s.Append(nil, s.Entity("E")) {
-			fmt.Fprintf(b, "    %s: %s, cost %s, bucket %s, %s", s.Labels[i], d.Limit, d.Charge(), d.Key, d.OnUnavailable)
+		level := sluice.LevelDefault
+		var labels []string
+		for _, a := range found.Applied {
+			if a.Resource == s.Name {
+				level = a.Level
+				labels = append(labels, a.Label)
+			}
+		}
+		fmt.Fprintf(b, " from %s\n", level)
+		for i, d := range s.Append(nil, found, s.Entity("E")) {
+			fmt.Fprintf(b, "    %s: %s, cost %s, bucket %s, %s", labels[i], d.Limit, d.Charge(), d.Key, d.OnUnavailable)
 			if d.Critical {
 				b.WriteString(", critical")
 			}

@@ -34,7 +34,7 @@ func write(t *testing.T, path, content string) {
 // inPlace is the number in the one limit of the policy in place.
 func inPlace(l *Live) string {
 	p := l.Policy()
-	return p.Match("GET", "/").Sets(p.DefaultTier)[0].Demands[0].Limit.String()
+	return demands(p, p.Match("GET", "/"), "")[0][0].Limit.String()
 }
 
 // watched starts to watch and gives a channel of what it tells. The wait for
@@ -301,7 +301,7 @@ func TestReadersSeeWholePolicies(t *testing.T) {
 				default:
 				}
 				p := l.Policy()
-				d := p.Match("GET", "/a").Sets(p.DefaultTier)[0].Demands[0]
+				d := demands(p, p.Match("GET", "/a"), "")[0][0]
 				if d.Limit.Amount != 10*d.Cost {
 					t.Errorf("cost %s under %s", d.Cost, d.Limit)
 					return

@@ -55,8 +55,7 @@ func mergeRoutes(a, b *Route) *Route {
 	r := &Route{
 		Endpoint: a.Endpoint, Pattern: a.Pattern, Exempt: a.Exempt && b.Exempt,
 		Write: a.Write || b.Write, Critical: a.Critical || b.Critical, Cost: a.Cost,
-		Settle: slices.Clone(a.Settle), Lease: a.Lease || b.Lease, Idempotency: a.Idempotency,
-		table: &table{sets: make([][]Set, len(a.table.sets))},
+		Settle: slices.Clone(a.Settle), Idempotency: a.Idempotency,
 	}
 	for _, s := range b.Settle { // whichever of them answers, its cost counts
 		if !slices.Contains(r.Settle, s) {
@@ -66,9 +65,7 @@ func mergeRoutes(a, b *Route) *Route {
 	if r.Idempotency == nil {
 		r.Idempotency = b.Idempotency
 	}
-	for i := range r.table.sets {
-		r.table.sets[i] = mergeSets(a.table.sets[i], b.table.sets[i])
-	}
+	r.use(mergeSets(a.Sets, b.Sets))
 	return r
 }
 
@@ -80,24 +77,18 @@ func mergeSets(a, b []Set) []Set {
 			all = append(all, b[i])
 			continue
 		}
-		all[at] = mergeSet(&all[at], &b[i])
+		all[at].merge(&b[i])
 	}
+	group(all)
 	return all
 }
 
-// mergeSet is one set with the settings of two endpoints. The numbers are the
-// same, for they depend on the set and the tier alone.
-func mergeSet(a, b *Set) Set {
-	s := *a
-	s.costs = mergeCosts(a.costs, b.costs)
-	s.base.Shadow = a.base.Shadow && b.base.Shadow
-	s.base.Critical = a.base.Critical || b.base.Critical
-	s.base.OnUnavailable = stricter(a.base.OnUnavailable, b.base.OnUnavailable)
-	s.Demands = make([]sluice.Demand, len(a.Demands))
-	for i, d := range a.Demands {
-		s.Demands[i] = s.demand(d.Key.Limit, d.Limit, d.Level)
-	}
-	return s
+// merge makes the settings of another endpoint for the same set count, too.
+func (s *Set) merge(o *Set) {
+	s.costs = mergeCosts(s.costs, o.costs)
+	s.shadow = s.shadow && o.shadow
+	s.critical = s.critical || o.critical
+	s.onUnavailable = stricter(s.onUnavailable, o.onUnavailable)
 }
 
 func mergeCosts(a, b *costs) *costs {

@@ -4,9 +4,6 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// DefaultLimit is the name of a limit that is written without one.
-const DefaultLimit = "requests"
-
 // Numbers are the limits of a set for somebody: none at all, one, or several
 // by name. In a file they are "unlimited", a limit such as 100/minute, or a
 // map from names to limits.

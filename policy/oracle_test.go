@@ -168,8 +168,8 @@ func (o oracle) all(method, path string) (verdict, bool) {
 func verdictOf(p *Policy, method, path string) verdict {
 	r := p.Match(method, path)
 	v := verdict{exempt: r.Exempt, costs: map[string]sluice.Tokens{}}
-	for _, s := range r.Sets(p.DefaultTier) {
-		v.costs[s.Name] = s.Demands[0].Cost
+	for i, d := range demands(p, r, "") {
+		v.costs[r.Sets[i].Name] = d[0].Cost
 	}
 	return v
 }

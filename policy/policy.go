@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"cmp"
+
 	"github.com/sluice-go/sluice"
-	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/identity"
 )
 
@@ -17,11 +19,12 @@ type Policy struct {
 	// revision on every node.
 	Revision string
 
-	// DefaultTier is for callers who are known but have no tier, or one that
-	// the policy does not know. AnonymousTier is for those known by their
-	// address alone. Neither is ever nil.
-	DefaultTier, AnonymousTier *Tier
+	// Declared is what the file declares about limits: the numbers of its sets
+	// and tiers, and its sections system, resources and entities. It is for a
+	// [catalog.Resolver], and must not be changed.
+	Declared *catalog.Declaration
 
+	Degraded Degraded        // what to do without the store
 	Identity identity.Config // how callers are recognized
 	Headers  Headers
 	Refusal  Refusal
@@ -32,32 +35,12 @@ type Policy struct {
 	// refused. Deny is asked first.
 	Allow, Deny List
 
-	tiers    map[string]*Tier
-	order    []*Tier
-	failover failover.Config
+	upgrades map[string]string
 	matcher  matcher
-	file     *document
 }
 
-// Tier is a named plan.
-type Tier struct {
-	Name    string
-	Upgrade string // link for refusals of this tier: where to get more; may be ""
-
-	index int // in Policy.order and in a route's table
-}
-
-// Tier is the tier of that name, or the default tier if there is none.
-func (p *Policy) Tier(name string) *Tier {
-	if t := p.tiers[name]; t != nil {
-		return t
-	}
-	return p.DefaultTier
-}
-
-// Tiers are all tiers, in the order of the file. A policy without any has one
-// whose name is empty.
-func (p *Policy) Tiers() []*Tier { return p.order }
+// Upgrade returns the link for refusals of a tier: where to get more.
+func (p *Policy) Upgrade(tier string) string { return cmp.Or(p.upgrades[tier], p.Refusal.Upgrade) }
 
 // Match finds what the policy says about a request. The path is the one that
 // was sent, with its escapes: [net/url.URL.EscapedPath]. The answer is never
@@ -67,16 +50,12 @@ func (p *Policy) Tiers() []*Tier { return p.order }
 // no pattern names it.
 func (p *Policy) Match(method, path string) *Route { return p.match(method, path) }
 
-// Failover is what the policy says about times without the store. It is read
-// when a node starts; a reload does not change it.
-func (p *Policy) Failover() failover.Config { return p.failover }
-
 // Route is what the policy says about one kind of request. It never changes.
 type Route struct {
 	Endpoint string // name of the endpoint; "" if none matches
 	Pattern  string // the pattern that matched best, as written; "" if none
 
-	// Exempt requests are not limited at all, and [Route.Sets] is empty.
+	// Exempt requests are not limited at all, and there are no sets.
 	Exempt bool
 
 	// Write says that the request changes something: by the endpoint's
@@ -94,14 +73,14 @@ type Route struct {
 	// Settle lists response headers that tell the real cost afterwards.
 	Settle []Settle
 
-	// Lease says that a plain take will not do: the cost is settled later, or
-	// a limit in one of the sets is of concurrency.
-	Lease bool
-
 	// Idempotency applies to the request, or is nil.
 	Idempotency *Idempotency
 
-	table *table
+	// Sets are the sets of limits that apply. The slice is shared: do not
+	// change it. Callers are the names of those that count the caller, as
+	// [catalog.JoinResources] writes them.
+	Sets    []Set
+	Callers string
 }
 
 // Settle names the response header, written by the handler or the upstream,
@@ -111,7 +90,3 @@ type Settle struct {
 	Limit  string // as in sluice.LimitCost
 	Header string // in canonical form
 }
-
-// Sets are the sets of limits that apply to the route for callers of a tier.
-// The slice is shared: do not change it.
-func (r *Route) Sets(t *Tier) []Set { return r.table.sets[t.index] }

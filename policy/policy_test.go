@@ -25,6 +25,7 @@ func rules(n int) string {
 func TestMatchingDoesNotAllocate(t *testing.T) {
 	p := mustParse(t, rules(100))
 	dst := make([]sluice.Demand, 0, 16)
+	found := resolved(p, p.Match("GET", "/api/v1/resource7/42"), "")
 	for _, path := range []string{
 		"/api/v1/resource7/42", "/api/v1/resource99", "/", "/nowhere/at/all/that/is/known", "/api/v1/resource7/caf%C3%A9",
 		"/api//v1/../v1/%72esource7/4%2F2;x=1", // made once
@@ -33,9 +34,8 @@ func TestMatchingDoesNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() {
 			dst = dst[:0]
 			r := p.Match("get", path)
-			sets := r.Sets(p.Tier("none"))
-			for i := range sets {
-				dst = sets[i].Append(dst, "user:42")
+			for i := range r.Sets {
+				dst = r.Sets[i].Append(dst, found, "user:42")
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", path, n)
@@ -107,7 +107,7 @@ func TestLongPaths(t *testing.T) {
 	p := mustParse(t, crossing)
 	for _, part := range []string{"/..", "/a", "/%2e%2e;x%2F", "//", "/admin", "/.", "%2F"} {
 		path := strings.Repeat(part, 100_000)
-		if r := p.Match("GET", path+"/../../api/search"); len(r.Sets(p.DefaultTier)) == 0 {
+		if r := p.Match("GET", path+"/../../api/search"); len(r.Sets) == 0 {
 			t.Errorf("%s…: no limit applies", part)
 		}
 	}
@@ -176,7 +176,7 @@ func TestLists(t *testing.T) {
 
 func TestEntitiesOfHeadersFitInAKey(t *testing.T) {
 	p := mustParse(t, "version: 1\nlimits: {t: {per: 'header:x-tenant', limit: 1/s}}\n")
-	s := p.Match("GET", "/").Sets(p.DefaultTier)[0]
+	s := p.Match("GET", "/").Sets[0]
 	if got := s.Entity("acme"); got != "header:X-Tenant:acme" {
 		t.Error(got)
 	}
@@ -184,8 +184,8 @@ func TestEntitiesOfHeadersFitInAKey(t *testing.T) {
 	if len(long) > sluice.MaxKeyPart || long == other {
 		t.Error(long, other)
 	}
-	d := s.AppendLimit(nil, "e", "rpm", sluice.Per(5, time.Minute), sluice.LevelEntity)
-	if want := (sluice.Demand{Key: sluice.Key{Namespace: "default", Entity: "e", Resource: "t", Limit: "rpm"}, Limit: sluice.Per(5, time.Minute), Cost: sluice.Token, Level: sluice.LevelEntity}); d[0] != want {
+	d := s.Append(nil, resolved(p, p.Match("GET", "/"), ""), "e")
+	if want := (sluice.Demand{Key: sluice.Key{Namespace: "default", Entity: "e", Resource: "t", Limit: "requests"}, Limit: sluice.Per(1, time.Second), Cost: sluice.Token, Level: sluice.LevelResource}); d[0] != want {
 		t.Errorf("%+v", d[0])
 	}
 }
@@ -201,16 +201,16 @@ endpoints:
   deep: {match: "/a/{x}/{y}", cost: 7, shadow: true, on_unavailable: deny}
 `)
 	r := p.Match("GET", "/a/b%2Fc")
-	if r.Endpoint != "deep" || !r.Critical || !r.Lease || r.Cost != 7*sluice.Token {
+	if r.Endpoint != "deep" || !r.Critical || r.Cost != 7*sluice.Token {
 		t.Errorf("%+v", r)
 	}
-	s := r.Sets(p.DefaultTier)
+	s := demands(p, r, "")
 	if len(s) != 1 {
 		t.Fatalf("%+v", s)
 	}
-	rpm, n := s[0].Demands[0], s[0].Demands[1]
+	n, rpm := s[0][0], s[0][1]
 	if rpm.Cost != 7*sluice.Token || !rpm.Critical || rpm.Shadow || rpm.OnUnavailable != sluice.Deny || n.Cost != sluice.Token {
-		t.Errorf("%+v", s[0].Demands)
+		t.Errorf("%+v", s[0])
 	}
 	if p.Match("GET", "/a/b%2Fc") != r {
 		t.Error("made anew each time")

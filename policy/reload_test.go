@@ -60,8 +60,10 @@ func (n *node) passes(requests int) int {
 	passed := 0
 	for range requests {
 		var demands []sluice.Demand
-		for _, s := range p.Match("GET", "/").Sets(p.DefaultTier) {
-			demands = s.Append(demands, "user:1")
+		route := p.Match("GET", "/")
+		found := resolve(n.t, p, route, "")
+		for i := range route.Sets {
+			demands = route.Sets[i].Append(demands, found, "user:1")
 		}
 		if len(demands) == 0 {
 			passed++

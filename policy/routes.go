@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 )
 
 // rule is one pattern of the file and what it is for: an endpoint, an
@@ -33,12 +34,9 @@ type router struct {
 
 	byRules map[string][]*Route
 	known   map[routeKey]*Route
-	tables  map[tableKey]*table
+	tables  map[tableKey][]Set
 	said    map[string]bool // mistakes that are not repeated for every route
 }
-
-// table is the sets of a route, by tier.
-type table struct{ sets [][]Set }
 
 // routeKey is what makes routes the same.
 type routeKey struct {
@@ -48,7 +46,7 @@ type routeKey struct {
 	write       bool
 }
 
-// tableKey is what makes tables the same.
+// tableKey is what makes the sets of routes the same.
 type tableKey struct {
 	sets, cost  string
 	unavailable Unavailable
@@ -62,7 +60,7 @@ type tableKey struct {
 func (c *compiler) routes() {
 	r := &router{
 		compiler: c, builder: newBuilder(), byRules: map[string][]*Route{}, known: map[routeKey]*Route{},
-		tables: map[tableKey]*table{}, said: map[string]bool{},
+		tables: map[tableKey][]Set{}, said: map[string]bool{},
 	}
 	r.collect()
 	if len(r.rules) > maxPatterns {
@@ -86,7 +84,7 @@ func (c *compiler) routes() {
 	for _, method := range c.file.Exempt.Methods {
 		m.exemptMethods[m.methods[method]] = true
 	}
-	m.exempt = &Route{Exempt: true, table: &table{make([][]Set, len(c.policy.order))}}
+	m.exempt = &Route{Exempt: true}
 }
 
 // collect lists all patterns and all methods that any of them names.
@@ -241,7 +239,6 @@ func (r *router) make(k routeKey) *Route {
 		route.Pattern = rule.pattern.text
 		if rule.exempt {
 			route.Exempt = true
-			route.table = &table{make([][]Set, len(r.policy.order))}
 			return route
 		}
 		e, route.Endpoint = rule.endpoint, rule.name
@@ -254,43 +251,46 @@ func (r *router) make(k routeKey) *Route {
 	for limit, header := range e.Settle.all() {
 		route.Settle = append(route.Settle, Settle{limit, *header})
 	}
-	route.table = r.table(k, e)
-	route.Lease = len(route.Settle) > 0 || route.table.leases()
+	route.use(r.table(k, e))
 	r.passable(at, route)
 	return route
 }
 
+// use gives a route its sets.
+func (r *Route) use(sets []Set) {
+	r.Sets = sets
+	for i := range sets {
+		if sets[i].Group == 0 {
+			r.Callers = sets[i].Resources
+		}
+	}
+}
+
 // table makes or finds the sets for an endpoint.
-func (r *router) table(k routeKey, e *endpointRule) *table {
+func (r *router) table(k routeKey, e *endpointRule) []Set {
 	key := tableKey{
 		sets: k.sets, write: k.write, cost: e.Cost.String(), critical: e.Criticality == "critical", shadow: e.Shadow,
 	}
 	if e.OnUnavailable != nil {
 		key.unavailable, key.decided = *e.OnUnavailable, true
 	}
-	if t, ok := r.tables[key]; ok {
-		return t
+	if sets, ok := r.tables[key]; ok {
+		return sets
 	}
-	t := &table{sets: make([][]Set, len(r.policy.order))}
-	for i, tier := range r.policy.order {
-		for _, index := range []byte(k.sets) {
-			rule := r.sets[index]
-			s := Set{
-				Name: rule.name, Kind: rule.kind, Source: rule.source, SkipMissing: rule.Missing == "skip",
-				costs: e.Cost, prefix: rule.prefix,
-				base: sluice.Demand{
-					Key:           sluice.Key{Namespace: r.policy.Namespace, Resource: rule.name},
-					Shadow:        rule.Shadow || e.Shadow,
-					Critical:      rule.Criticality == "critical" || e.Criticality == "critical",
-					OnUnavailable: r.unavailable(rule.OnUnavailable, e.OnUnavailable, k.write),
-				},
-			}
-			s.fill(r.resolve(rule, tier))
-			t.sets[i] = append(t.sets[i], s)
-		}
+	sets := make([]Set, 0, len(k.sets))
+	for _, index := range []byte(k.sets) {
+		rule := r.sets[index]
+		sets = append(sets, Set{
+			Name: rule.name, Kind: rule.kind, Source: rule.source, SkipMissing: rule.Missing == "skip",
+			costs: e.Cost, prefix: rule.prefix,
+			shadow:        rule.Shadow || e.Shadow,
+			critical:      rule.Criticality == "critical" || e.Criticality == "critical",
+			onUnavailable: r.unavailable(rule.OnUnavailable, e.OnUnavailable, k.write),
+		})
 	}
-	r.tables[key] = t
-	return t
+	group(sets)
+	r.tables[key] = sets
+	return sets
 }
 
 // unavailable is the stricter of what the set and the endpoint say, or else
@@ -319,31 +319,21 @@ func stricter(a, b sluice.OnUnavailable) sluice.OnUnavailable {
 	return sluice.Allow
 }
 
-// leases says whether a limit in it needs a lease.
-func (t *table) leases() bool {
-	for _, sets := range t.sets {
-		for i := range sets {
-			for j := range sets[i].Demands {
-				if sets[i].Demands[j].Limit.Algorithm == sluice.Concurrency {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // passable reports requests that are always refused because they cost more
 // than a limit ever has, and requests with more limits than a take can have.
 func (r *router) passable(at string, route *Route) {
-	for i, tier := range r.policy.order {
+	for i, tier := range r.tierNames {
 		demands := 0
-		for _, s := range route.table.sets[i] {
-			demands += len(s.Demands)
-			for j := range s.Demands {
-				d := &s.Demands[j]
-				if room := d.Limit.Capacity(); d.Charge() > room && !d.Shadow {
-					r.never(at, &s, d, tier, room)
+		for j := range route.Sets {
+			s := &route.Sets[j]
+			for _, a := range r.applied[r.file.Limits.get(s.Name)][i] {
+				if a.Unlimited {
+					continue
+				}
+				demands++
+				cost := s.costs.of(a.Limit, a.Setting.Limit)
+				if room := a.Setting.Limit.Capacity(); cost > room && !s.shadow {
+					r.never(at, &a, cost, tier, room)
 				}
 			}
 		}
@@ -353,16 +343,16 @@ func (r *router) passable(at string, route *Route) {
 	}
 }
 
-func (r *router) never(at string, s *Set, d *sluice.Demand, tier *Tier, room sluice.Tokens) {
+func (r *router) never(at string, a *catalog.Applied, cost sluice.Tokens, tier string, room sluice.Tokens) {
 	who := ""
-	if tier.Name != "" && d.Level >= sluice.LevelTier {
-		who = " of tier " + tier.Name
+	if tier != "" && a.Level >= sluice.LevelTier {
+		who = " of tier " + tier
 	}
-	path := "limits." + s.Name
-	if at != "" && d.Cost != sluice.Token {
+	path := "limits." + a.Resource
+	if at != "" && cost != sluice.Token {
 		path = at + ".cost"
 	}
-	r.once(path, "a cost of %s can never pass %s%s, which has room for %s", d.Charge(), s.Name, who, room)
+	r.once(path, "a cost of %s can never pass %s%s, which has room for %s", cost, a.Resource, who, room)
 }
 
 // String is the same for the same costs.

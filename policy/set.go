@@ -3,8 +3,10 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 )
 
 // Kind is whose tokens a set counts.
@@ -33,8 +35,19 @@ func (k Kind) String() string {
 	return [...]string{"caller", "key", "user", "ip", "everyone", "header", "claim"}[k]
 }
 
-// Set is a set of limits that applies to a request, with the numbers and
-// costs for one route and one tier.
+// counts is the same as a catalog knows it.
+func (k Kind) counts() catalog.Counted {
+	switch k {
+	case PerCaller, PerUser:
+		return catalog.Callers
+	case PerKey:
+		return catalog.Keys
+	}
+	return catalog.Others
+}
+
+// Set is a set of limits that applies to a request, with how it applies there.
+// Its numbers are for a [catalog.Resolver] to find.
 type Set struct {
 	// Name is the set's name in the file and the resource of its buckets.
 	Name string
@@ -50,48 +63,48 @@ type Set struct {
 	// Entity("").
 	SkipMissing bool
 
-	// Level is how specific the numbers are: [sluice.LevelTierResource],
-	// [sluice.LevelTier], [sluice.LevelResource] or [sluice.LevelSystem]. A
-	// stored limit that is as specific or more so replaces them; see
-	// [Set.AppendLimit]. If the file has no numbers for this tier, it is
-	// [sluice.LevelDefault] and Demands is empty: only stored limits apply.
-	Level sluice.Level
+	// Group numbers the sets of a route that are looked up together, because
+	// they count the same entity or nobody in particular: from 1, or 0 for
+	// those that count the caller. Resources are the names of them all, as
+	// [catalog.JoinResources] writes them.
+	Group     int
+	Resources string
 
-	// Demands are ready to be taken but for their entity. The slice is
-	// shared: do not change it, use [Set.Append].
-	Demands []sluice.Demand
-
-	// Labels are the names of the demands' limits for people and response
-	// headers, by the same index: the set's name, followed by the limit's
-	// if that has one of its own.
-	Labels []string
-
-	base   sluice.Demand // what all its demands have in common
-	costs  *costs
-	prefix string
+	shadow, critical bool
+	onUnavailable    sluice.OnUnavailable
+	costs            *costs
+	prefix           string
 }
 
-// Namespace is the one that the set's buckets are in.
-func (s *Set) Namespace() string { return s.base.Key.Namespace }
+// Strict reports whether the set's limits must not be guessed at.
+func (s *Set) Strict() bool { return s.critical || s.onUnavailable == sluice.Deny }
 
-// Append adds the set's demands for an entity to dst.
-func (s *Set) Append(dst []sluice.Demand, entity string) []sluice.Demand {
-	for i := range s.Demands {
-		dst = append(dst, s.Demands[i])
-		dst[len(dst)-1].Key.Entity = entity
+// Append adds to dst what an entity has to take under the set's limits, which
+// are among those of r. Those of its ancestors follow its own. What is stored
+// about how a limit applies counts beside what the file says.
+func (s *Set) Append(dst []sluice.Demand, r *catalog.Resolution, entity string) []sluice.Demand {
+	for i := range r.Applied {
+		a := &r.Applied[i]
+		if a.Resource != s.Name || a.Unlimited {
+			continue
+		}
+		d := sluice.Demand{
+			Key:   sluice.Key{Namespace: r.Subject.Namespace, Entity: a.Entity, Resource: s.Name, Limit: a.Limit},
+			Limit: a.Setting.Limit, Level: a.Level, Cost: s.costs.of(a.Limit, a.Setting.Limit),
+			Shadow: s.shadow, Critical: s.critical, OnUnavailable: s.onUnavailable,
+		}
+		if a.Entity == r.Subject.Entity {
+			d.Key.Entity = entity
+		}
+		if a.From != catalog.FromFile {
+			d.Shadow, d.Critical = d.Shadow || a.Setting.Shadow, d.Critical || a.Setting.Critical
+			if a.Setting.OnUnavailable != sluice.Degrade {
+				d.OnUnavailable = a.Setting.OnUnavailable
+			}
+		}
+		dst = append(dst, d)
 	}
 	return dst
-}
-
-// AppendLimit adds a demand for a limit whose numbers are not from the file,
-// with this set's cost and settings.
-func (s *Set) AppendLimit(dst []sluice.Demand, entity, name string, limit sluice.Limit, level sluice.Level) []sluice.Demand {
-	if limit == Unlimited {
-		return dst
-	}
-	d := s.demand(name, limit, level)
-	d.Key.Entity = entity
-	return append(dst, d)
 }
 
 // Entity names the bucket's owner for a value of the set's header or claim.
@@ -105,25 +118,25 @@ func (s *Set) Entity(value string) string {
 	return s.prefix + "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func (s *Set) demand(name string, limit sluice.Limit, level sluice.Level) sluice.Demand {
-	d := s.base
-	d.Key.Limit, d.Limit, d.Level = name, limit, level
-	d.Cost = s.costs.of(name, limit)
-	return d
-}
-
-// fill makes the demands for some numbers.
-func (s *Set) fill(n *Numbers, level sluice.Level) {
-	s.Level = level
-	if n == nil {
-		return
-	}
-	for _, l := range n.Limits {
-		s.Demands = append(s.Demands, s.demand(l.Name, l.Limit, level))
-		label := s.Name
-		if len(n.Limits) > 1 || l.Name != DefaultLimit {
-			label += "-" + l.Name
+// group finds which sets are looked up together.
+func group(sets []Set) {
+	var known []string // from 1
+	names := map[int][]string{}
+	for i := range sets {
+		s := &sets[i]
+		if s.Group = 0; s.Kind.counts() != catalog.Callers {
+			what := s.prefix
+			if s.Kind != PerClaim {
+				what = [...]string{catalog.Keys: "keys", catalog.Others: "nobody"}[s.Kind.counts()]
+			}
+			if s.Group = slices.Index(known, what) + 1; s.Group == 0 {
+				known = append(known, what)
+				s.Group = len(known)
+			}
 		}
-		s.Labels = append(s.Labels, label)
+		names[s.Group] = append(names[s.Group], s.Name)
+	}
+	for i := range sets {
+		sets[i].Resources = catalog.JoinResources(names[sets[i].Group]...)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -34,7 +35,7 @@ func (v *Numbers) decodeNode(d *decoder, path string, n *yaml.Node) {
 		return
 	}
 	if l, ok := d.limit(path, n); ok {
-		v.Limits = []NamedLimit{{DefaultLimit, l}}
+		v.Limits = []NamedLimit{{catalog.DefaultLimit, l}}
 	}
 }
 
@@ -157,7 +158,7 @@ func (*Pattern) schema() schema {
 	return schema{"type": "string", "pattern": `^([A-Za-z0-9_-]+ +)?/[^?# ]*$`, "examples": []string{"POST /api/search", "/api/users/{id}", "/api/**"}}
 }
 
-func (v *quota) decodeNode(d *decoder, path string, n *yaml.Node) {
+func (v *Quota) decodeNode(d *decoder, path string, n *yaml.Node) {
 	v.Cost = 1
 	if n.Kind == yaml.MappingNode {
 		d.decodeStruct(path, n, reflect.ValueOf(v).Elem())
@@ -166,7 +167,7 @@ func (v *quota) decodeNode(d *decoder, path string, n *yaml.Node) {
 	v.Limit, _ = d.limit(path, n)
 }
 
-func (v *quota) schema() schema { return oneOf(limitSchema, structSchema(reflect.TypeOf(*v), "")) }
+func (v *Quota) schema() schema { return oneOf(limitSchema, structSchema(reflect.TypeOf(*v), "")) }
 
 var byteUnits = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 

@@ -85,39 +85,51 @@ func (s *server) demands(r *http.Request, namespace string, take *sluice.Take, q
 	if err != nil {
 		return demands, err
 	}
-	subject := catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier}
-	var resolution *catalog.Resolution
-	if s.catalog == nil {
-		resolution = &catalog.Resolution{Subject: subject}
-	} else {
-		if resolution, err = s.catalog.Resolve(r.Context(), subject); err != nil {
-			return demands, err
-		}
-		take.Tier = resolution.Tier
+	resolution, err := s.resolve(r, q.subject(namespace))
+	if err != nil {
+		return demands, err
 	}
-	switch {
-	case own != nil:
-		demands = resolution.DemandsWith(demands, own, costs...)
-	case len(resolution.Applied) > 0:
-		demands = resolution.Demands(demands, costs...)
-	default:
-		demands = resolution.DemandsWith(demands, s.limits, costs...)
-		for i := range demands {
-			demands[i].Level = sluice.LevelDefault
-		}
-	}
-	if len(demands) == 0 {
+	take.Tier = resolution.Tier
+	demands = resolution.Demands(demands, q.Entity, own, costs...)
+	if len(demands) == 0 && !resolution.Unlimited() {
 		return demands, &unlimitedError{q.Entity, q.Resource}
 	}
 	if len(demands) > sluice.MaxDemands {
 		return demands, fieldError("limits", len(demands), fmt.Sprintf("must be at most %d together with those of parents", sluice.MaxDemands))
 	}
 	for _, c := range costs {
-		if c.Limit != "" && !slices.ContainsFunc(demands, func(d sluice.Demand) bool { return d.Key.Limit == c.Limit }) {
+		if c.Limit != "" && len(demands) > 0 && !slices.ContainsFunc(demands, func(d sluice.Demand) bool { return d.Key.Limit == c.Limit }) {
 			return demands, fieldError("cost."+clip(c.Limit), c.Cost, "no such limit applies")
 		}
 	}
 	return demands, nil
+}
+
+// resolve finds the limits of a subject. A caller of the API is told of a name
+// that cannot be one, which the resolver takes for nobody's.
+func (s *server) resolve(r *http.Request, who catalog.Subject) (*catalog.Resolution, error) {
+	found, err := s.resolver.Resolve(r.Context(), who)
+	if err == nil && s.catalog != nil && found.Subject.Entity != who.Entity && !catalog.Anonymous(who.Entity) {
+		err = fieldError("entity", fmt.Sprintf("%q", clip(who.Entity)), "must be a name of 1 to 255 bytes without control characters, and not begin with $ or a space")
+	}
+	return found, err
+}
+
+func (q *takeRequest) subject(namespace string) catalog.Subject {
+	return catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier}
+}
+
+// decide decides a take, after waiting in line if it asks for that. Where
+// everything is unlimited there is nothing to ask.
+func (s *server) decide(w http.ResponseWriter, r *http.Request, take *sluice.Take, d *sluice.Decision, wait time.Duration) error {
+	switch {
+	case len(take.Demands) == 0:
+		*d = sluice.Decision{Allowed: true}
+		return nil
+	case wait == 0:
+		return s.limiter.Decide(r.Context(), take, d)
+	}
+	return s.wait(w, r, take, d, wait)
 }
 
 // unlimitedError says that nothing limits what was asked for.

@@ -292,7 +292,7 @@ limits: {all: {per: ip, limit: 100/minute}}
 idempotency: {orders: {match: POST /orders, required: true}}
 `)))(t)
 	gate := must(httplimit.NewGate(httplimit.Config{
-		Limiter: h.limiter, Policy: func() *policy.Policy { return p }, Log: slog.New(slog.DiscardHandler),
+		Limiter: h.limiter, Policy: p, Log: slog.New(slog.DiscardHandler),
 	}))(t)
 	closes(t, gate)
 	runs := 0

@@ -40,16 +40,11 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 	}
 	take.Lease = true
 	var d sluice.Decision
-	if q.Wait == 0 {
-		err = s.limiter.Decide(r.Context(), &take, &d)
-	} else {
-		err = s.wait(w, r, &take, &d, time.Duration(q.Wait))
-	}
-	if err != nil {
+	if err := s.decide(w, r, &take, &d, time.Duration(q.Wait)); err != nil {
 		return err
 	}
 	lease := ""
-	if d.Allowed {
+	if d.Allowed && len(take.Demands) > 0 { // there is nothing to settle where everything is unlimited
 		lease = q.ID
 		w.Header().Set("Location", "/v1/leases/"+url.PathEscape(lease))
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -18,6 +17,7 @@ var lookRoutes = []route{
 	{"GET /v1/buckets", RoleRead, (*server).buckets},
 	{"GET /v1/me", RoleNone, (*server).me},
 	{"POST /v1/explain", RoleRead, (*server).explain},
+	{"POST /v1/explain/request", RoleRead, (*server).explainRequest},
 }
 
 // statusAnswer is how somebody stands with the limits that apply to them.
@@ -64,7 +64,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error
 	if err != nil {
 		return err
 	}
-	return s.standing(w, r, catalog.Subject{
+	return s.standing(w, r, "", catalog.Subject{
 		Namespace: namespace, Entity: r.PathValue("entity"), Resource: r.PathValue("resource"), Tier: r.URL.Query().Get("tier"),
 	})
 }
@@ -74,35 +74,39 @@ func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if c.entity == "" {
 		return &forbiddenError{"only the holder of an API key has a standing of their own"}
 	}
-	return s.standing(w, r, catalog.Subject{
+	return s.standing(w, r, "key:"+c.name, catalog.Subject{
 		Namespace: c.namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
 	})
 }
 
-func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Subject) error {
-	if s.catalog == nil {
-		return errNoCatalog
+// standing tells how who stands, and its key where a resource counts keys.
+func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, who catalog.Subject) error {
+	self, err := s.resolve(r, who)
+	if err != nil {
+		return err
 	}
+	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Tier: self.Tier, Limits: []limitStatus{}}
+	terms := s.terms(who.Namespace)
 	resources := []string{who.Resource}
 	if who.Resource == "" {
-		var err error
-		if resources, err = s.used(r, who); err != nil {
+		if resources, err = s.used(r, who, key, terms); err != nil {
 			return err
 		}
 	}
-	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Limits: []limitStatus{}}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
-		who.Resource = resource
-		resolution, err := s.catalog.Resolve(r.Context(), who)
+		asked := who
+		if asked.Resource = resource; key != "" && terms[resource].Counts == catalog.Keys {
+			asked.Entity, asked.Tier = key, self.Tier
+		}
+		resolution, err := s.resolve(r, asked)
 		if err != nil {
 			return err
 		}
-		figures, err := resolution.Panel(r.Context(), s.limiter, s.thresholds)
+		figures, err := resolution.Panel(r.Context(), s.limiter, asked.Entity, s.thresholds)
 		if err != nil {
 			return err
 		}
-		answer.Tier = resolution.Tier
 		for i := range figures {
 			f := &figures[i]
 			if !f.Unknown && f.Alarm.Worse(answer.Alarm) {
@@ -129,9 +133,17 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, who catalog.Su
 // maxUsed is how many resources the standing of an entity tells of.
 const maxUsed = 50
 
-// used are the resources that an entity uses now, in order; one without a
-// name if there are none.
-func (s *server) used(r *http.Request, who catalog.Subject) ([]string, error) {
+// terms are those of the resources that the policy declares.
+func (s *server) terms(namespace string) map[string]catalog.Terms {
+	if s.catalog == nil {
+		return nil
+	}
+	return s.catalog.Declaration(namespace).Terms
+}
+
+// used are the resources that an entity uses now, and those by which the policy
+// counts it or its key, in order; one without a name if there are none.
+func (s *server) used(r *http.Request, who catalog.Subject, key string, terms map[string]catalog.Terms) ([]string, error) {
 	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: who.Namespace, Entity: who.Entity, Max: 1000})
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, err
@@ -139,6 +151,11 @@ func (s *server) used(r *http.Request, who catalog.Subject) ([]string, error) {
 	var names []string
 	for i := range page.Buckets {
 		names = append(names, page.Buckets[i].Key.Resource)
+	}
+	for name, t := range terms {
+		if t.Counts == catalog.Callers || t.Counts == catalog.Keys && key != "" {
+			names = append(names, name)
+		}
 	}
 	if len(names) == 0 {
 		return []string{""}, nil
@@ -213,69 +230,4 @@ func readMax(s string) (int, error) {
 		return 0, fieldError("max", clip(s), "must be 1 to 1000")
 	}
 	return n, nil
-}
-
-// explanation is which limits apply to a take, from where, and what it would
-// be answered.
-type explanation struct {
-	Text     string          `json:"text"` // for people
-	Tier     string          `json:"tier,omitempty"`
-	Known    bool            `json:"known"` // the entity is stored
-	Applied  []appliedLimit  `json:"applied"`
-	Warnings []string        `json:"warnings,omitempty"`
-	Decision json.RawMessage `json:"decision,omitempty"` // not there if no limit applies
-}
-
-type appliedLimit struct {
-	Entity string       `json:"entity"`
-	Limit  string       `json:"limit"`
-	Rule   sluice.Limit `json:"rule"`
-	From   string       `json:"from"` // the level
-	Kept   catalog.From `json:"kept"` // where
-	Until  time.Time    `json:"until,omitzero"`
-	Reason string       `json:"reason,omitempty"`
-}
-
-// explain tells which limits apply to a take, from where, and what it would
-// be answered. It consumes nothing.
-func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) error {
-	q, err := read[takeRequest](r)
-	if err != nil {
-		return err
-	}
-	if s.catalog == nil {
-		return errNoCatalog
-	}
-	namespace, err := namespaceOf(r, c)
-	if err != nil {
-		return err
-	}
-	q.Peek, q.Wait, q.Keep, q.ID = true, 0, 0, ""
-	var take sluice.Take
-	_, err = s.plan(r, c, q, &take, nil, nil)
-	if err != nil && !isUnlimited(err) {
-		return err
-	}
-	resolution, err := s.catalog.Resolve(r.Context(), catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier})
-	if err != nil {
-		return err
-	}
-	answer := explanation{Text: resolution.Explain(), Tier: resolution.Tier, Known: resolution.Known, Applied: []appliedLimit{}}
-	for _, a := range resolution.Applied {
-		answer.Applied = append(answer.Applied, appliedLimit{
-			Entity: a.Entity, Limit: a.Limit, Rule: a.Setting.Limit, From: a.Level.String(), Kept: a.From, Until: a.Until, Reason: a.Reason,
-		})
-	}
-	for _, h := range resolution.Hidden {
-		answer.Warnings = append(answer.Warnings, h.String())
-	}
-	if len(take.Demands) > 0 {
-		var d sluice.Decision
-		if err := s.limiter.Decide(r.Context(), &take, &d); err != nil {
-			return err
-		}
-		answer.Decision = appendDecision(nil, &d, "")
-	}
-	writeJSON(w, http.StatusOK, "application/json", answer)
-	return nil
 }

@@ -98,6 +98,7 @@ var known = []struct {
 	{errNoSlots, http.StatusNotImplemented, "no_slots"},
 	{errNoReplays, http.StatusNotImplemented, "no_replays"},
 	{errNoCatalog, http.StatusNotImplemented, "no_catalog"},
+	{errNoGate, http.StatusNotImplemented, "no_policy"},
 	{errors.ErrUnsupported, http.StatusNotImplemented, "unsupported"},
 }
 

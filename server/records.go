@@ -182,7 +182,9 @@ func (q *stored) declared() (catalog.Declaration, error) {
 		}
 		q.namespace = p.Namespace
 	}
-	return p.Declaration(name), nil
+	d := *p.Declared
+	d.Name = name
+	return d, nil
 }
 
 var parsing = make(chan struct{}, 1)

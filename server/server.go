@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -21,9 +22,13 @@ type Config struct {
 	// only Limits, and the endpoints about what is stored answer 501.
 	Catalog *catalog.Catalog
 
-	// Limits apply to takes that bring none and for which the catalog has
-	// none, by name.
+	// Limits apply to takes that bring none, by name, where there is no
+	// catalog. With one, [catalog.Config] has them.
 	Limits map[string]sluice.Limit
+
+	// Gate decides requests by a policy, for explaining what it would answer.
+	// Nil answers 501 to that.
+	Gate *httplimit.Gate
 
 	// Activity remembers what was asked lately, for status. It has to observe
 	// the limiter. Nil leaves it out.
@@ -56,7 +61,8 @@ type server struct {
 	behind     map[string]http.Handler
 	limiter    *sluice.Limiter
 	catalog    *catalog.Catalog
-	limits     catalog.Limits
+	resolver   catalog.Resolver
+	gate       *httplimit.Gate
 	activity   *sluice.Activity
 	slots      *schedule.Scheduler
 	replays    *idempotency.Keeper
@@ -69,25 +75,29 @@ func Handler(config Config) (http.Handler, error) {
 	if config.Limiter == nil {
 		return nil, errors.New("server.limiter: must be set")
 	}
-	if config.Catalog == nil && len(config.Limits) == 0 {
-		return nil, errors.New("server.limits: must be set where there is no catalog")
+	if (config.Catalog == nil) != (len(config.Limits) > 0) {
+		return nil, &sluice.FieldError{Field: "server.limits", Value: len(config.Limits), Reason: "must be set where there is no catalog, and nowhere else"}
 	}
 	if len(config.Limits) > sluice.MaxDemands {
 		return nil, &sluice.FieldError{Field: "server.limits", Value: len(config.Limits), Reason: "must be at most 64"}
 	}
 	s := &server{
-		limiter: config.Limiter, catalog: config.Catalog, limits: catalog.Limits{},
+		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
 		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
 		thresholds: config.Thresholds, behind: config.Behind,
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	for name, limit := range config.Limits {
-		if err := limit.Validate(); err != nil {
-			return nil, err
+	if config.Catalog == nil {
+		limits := catalog.Limits{}
+		for name, limit := range config.Limits {
+			if err := limit.Validate(); err != nil {
+				return nil, err
+			}
+			limits[name] = catalog.Setting{Limit: limit}
 		}
-		s.limits[name] = catalog.Setting{Limit: limit}
+		s.resolver = &catalog.Declared{Default: limits}
 	}
 	var err error
 	if s.door, err = newDoorman(config.Access); err != nil {

@@ -67,12 +67,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 		}
 	}
 	t.lent = true
-	if q.Wait == 0 {
-		err = s.limiter.Decide(r.Context(), take, d)
-	} else {
-		err = s.wait(w, r, take, d, time.Duration(q.Wait))
-	}
-	if err != nil {
+	if err := s.decide(w, r, take, d, time.Duration(q.Wait)); err != nil {
 		return err
 	}
 	t.decided()
@@ -141,7 +136,7 @@ func (s *server) takes(w http.ResponseWriter, r *http.Request, c *caller) error 
 			out = append(out, ',')
 		}
 		var d sluice.Decision
-		if err := s.limiter.Decide(r.Context(), &plans[i], &d); err != nil {
+		if err := s.decide(w, r, &plans[i], &d, 0); err != nil {
 			text, err := json.Marshal(map[string]problem{"problem": s.problem(r, err)})
 			if err != nil {
 				return err

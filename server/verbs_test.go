@@ -43,7 +43,7 @@ func TestTakesOverTheWireAreAsInTheLibrary(t *testing.T) {
 	}
 	got := must(c.Take(ctx, take))(t)
 	want := library(t, s, sluice.Take{Peek: true}, must(s.catalog.Resolve(ctx, catalog.Subject{Namespace: "default", Entity: "alice", Resource: "chat"}))(t).
-		Demands(nil, sluice.LimitCost{Limit: "tpm", Cost: 1500}))
+		Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: 1500}))
 	if got.Allowed || got.RetryAfter != want.RetryAfter || got.Decider != want.Decider || got.Err().Error() != strings.Replace(want.Err().Error(), "default/", "", 1) {
 		t.Errorf("got %v, the library says %v", got.Err(), want.Err())
 	}

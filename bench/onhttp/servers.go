@@ -161,7 +161,7 @@ func behind(text string) func(*contender, string) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		gate, err := httplimit.NewGate(httplimit.Config{Limiter: l, Policy: func() *policy.Policy { return p }})
+		gate, err := httplimit.NewGate(httplimit.Config{Limiter: l, Policy: p})
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func takes(c *contender, folder string) (http.Handler, error) {
 		return nil, err
 	}
 	c.closers = append(c.closers, cat.Close)
-	if err := cat.Declare(catalog.DefaultNamespace, catalog.Declaration{
+	if err := cat.Declare(catalog.DefaultNamespace, &catalog.Declaration{
 		Name: "bench", System: catalog.Limits{"rpm": {Limit: sluice.MustParse("10M/s")}},
 	}); err != nil {
 		return nil, err

@@ -91,6 +91,15 @@ func (d *desk) wrong(what string, err error) {
 	}
 }
 
+// names checks that a mistake names its field and the value.
+func (d *desk) names(what string, err error, field, value string) {
+	d.t.Helper()
+	var wrong *sluice.FieldError
+	if !errors.As(err, &wrong) || wrong.Field != field || wrong.Value != value {
+		d.t.Errorf("%s: got error %v, want one about %s %s", what, err, field, value)
+	}
+}
+
 func (d *desk) create(e catalog.Entity) catalog.Entity {
 	d.t.Helper()
 	created, err := d.e.CreateEntity(d.ctx, e)
@@ -133,7 +142,7 @@ func (d *desk) applies(what, entity, resource string, want ...string) {
 }
 
 func tell(r *catalog.Resolution) (lines []string) {
-	for _, demand := range r.Demands(nil) {
+	for _, demand := range r.Demands(nil, r.Subject.Entity, nil) {
 		lines = append(lines, demand.Key.Entity+"/"+demand.Key.Limit+" "+demand.Limit.String()+" "+demand.Level.String())
 	}
 	return lines

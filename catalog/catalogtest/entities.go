@@ -285,7 +285,7 @@ func checkTiers(t *testing.T, open Open) {
 		t.Errorf("tiers: %+v", page.Tiers)
 	}
 	// A tier of the policy file is there, too.
-	d.no(d.c.Declare(d.namespace, catalog.Declaration{Tiers: map[string]catalog.TierDeclaration{"file": {Limits: limits("rpm", "7/s")}}}))
+	d.no(d.c.Declare(d.namespace, &catalog.Declaration{Tiers: map[string]catalog.TierDeclaration{"file": {Limits: limits("rpm", "7/s")}}}))
 	d.create(catalog.Entity{ID: "bob", Tier: "file"})
 	d.applies("in a tier of the file", "bob", "", "bob/rpm 7/s tier")
 }
@@ -314,14 +314,16 @@ func checkTierRace(t *testing.T, open Open) {
 
 func checkEdge(t *testing.T, open Open) {
 	d := newDesk(t, open)
+	d.set(catalog.Scope{}, "rpm", "7/minute")
 	for _, id := range []string{"", "$SYSTEM", "a\x00b", "a\nb", "\xff", " a", "a ", string(slices.Repeat([]byte("x"), 256))} {
 		_, err := d.e.CreateEntity(d.ctx, catalog.Entity{ID: id})
 		d.wrong(fmt.Sprintf("entity %q", id), err)
 		if id != "" {
 			_, err = d.e.SetLimits(d.ctx, catalog.Scope{Resource: id}, limits("rpm", "1/s"), 0)
 			d.wrong(fmt.Sprintf("resource %q", id), err)
-			_, err = d.c.Resolve(d.ctx, catalog.Subject{Namespace: d.namespace, Entity: id})
-			d.wrong(fmt.Sprintf("resolving %q", id), err)
+			_, err = d.c.Resolve(d.ctx, catalog.Subject{Namespace: d.namespace, Resource: id})
+			d.wrong(fmt.Sprintf("resolving resource %q", id), err)
+			d.applies(fmt.Sprintf("entity %q, about which nothing can be stored", id), id, "", "/rpm 7/minute system")
 		}
 	}
 	for _, name := range []string{"", "a b", "a@b", "-a", "ä"} {

@@ -2,6 +2,7 @@ package catalogtest
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,8 @@ func levelChecks() []Check {
 	return []Check{
 		{"levels: the most specific one wins as a whole", checkLevels},
 		{"levels: what is stored beats the file", checkFile},
+		{"levels: who has no tier has the file's default", checkDefaultTier},
+		{"levels: nothing is stored about addresses and header values", checkAnonymous},
 		{"cascade: the limits of ancestors, as far as it goes", checkCascade},
 		{"overrides: this limit, until then", checkOverrides},
 		{"other nodes hear of changes within a second", checkNodes},
@@ -62,7 +65,7 @@ func checkLevels(t *testing.T, open Open) {
 	if len(r.Hidden) != 1 || r.Hidden[0].Limit != "rpm" || r.Hidden[0].Level != sluice.LevelSystem || r.Hidden[0].By != sluice.LevelEntity {
 		t.Errorf("hidden: %+v", r.Hidden)
 	}
-	if text := r.Explain(); !strings.Contains(text, "warning: rpm 60/minute of level system does not apply to carol") {
+	if text := r.Explain("carol"); !strings.Contains(text, "warning: rpm 60/minute of level system does not apply to carol") {
 		t.Errorf("explained as:\n%s", text)
 	}
 	d.no(d.e.RemoveLimits(d.ctx, catalog.Scope{Entity: "carol"}, 0))
@@ -89,7 +92,7 @@ func checkLevels(t *testing.T, open Open) {
 
 func checkFile(t *testing.T, open Open) {
 	d := newDesk(t, open)
-	d.no(d.c.Declare(d.namespace, catalog.Declaration{
+	d.no(d.c.Declare(d.namespace, &catalog.Declaration{
 		System:    limits("rpm", "1/minute"),
 		Resources: map[string]catalog.Limits{"chat": limits("rpm", "2/minute")},
 		Tiers:     map[string]catalog.TierDeclaration{"pro": {Limits: limits("rpm", "3/minute"), Resources: map[string]catalog.Limits{"chat": limits("rpm", "4/minute")}}},
@@ -110,10 +113,96 @@ func checkFile(t *testing.T, open Open) {
 	d.applies("stored", "alice", "chat", "alice/rpm 40/minute tier+resource", "team/rpm 50/minute entity")
 	d.create(catalog.Entity{ID: "alice"})
 	d.applies("a stored entity is what it says", "alice", "chat", "alice/rpm 20/minute resource")
-	d.no(d.c.Declare(d.namespace, catalog.Declaration{}))
+	d.no(d.c.Declare(d.namespace, &catalog.Declaration{}))
+	if n := d.c.Stats().Resolutions.Entries; n != 0 {
+		t.Errorf("%d answers by the old file are kept", n)
+	}
 	d.applies("another file", "bob", "web")
-	if err := d.c.Declare(d.namespace, catalog.Declaration{System: catalog.Limits{"rpm": {}}}); err == nil {
+	if err := d.c.Declare(d.namespace, &catalog.Declaration{System: catalog.Limits{"rpm": {}}}); err == nil {
 		t.Error("a declaration with an empty limit was not refused")
+	}
+}
+
+func checkDefaultTier(t *testing.T, open Open) {
+	d := newDesk(t, open)
+	tier := func(general, chat string) catalog.TierDeclaration {
+		return catalog.TierDeclaration{Limits: limits("rpm", general), Resources: map[string]catalog.Limits{"chat": limits("rpm", chat)}}
+	}
+	file := &catalog.Declaration{
+		System: limits("rpm", "1/minute"), Resources: map[string]catalog.Limits{"login": limits("rpm", "2/minute")},
+		Tiers:       map[string]catalog.TierDeclaration{"free": tier("3/minute", "4/minute"), "pro": tier("5/minute", "6/minute")},
+		Entities:    map[string]catalog.EntityDeclaration{"dora": {Tier: "pro"}},
+		DefaultTier: "free", AnonymousTier: "pro", Terms: map[string]catalog.Terms{"login": {Counts: catalog.Others, Shadow: true}},
+	}
+	d.no(d.c.Declare(d.namespace, file))
+	d.tier("bare")
+	d.create(catalog.Entity{ID: "alice"})
+	d.create(catalog.Entity{ID: "bob", Tier: "bare"})
+	check := func(what string, s catalog.Subject, tier string, want ...string) {
+		t.Helper()
+		s.Namespace = d.namespace
+		r, err := d.c.Resolve(d.ctx, s)
+		d.no(err)
+		if wantIDs(t, what, tell(r), want...); r.Tier != tier {
+			t.Errorf("%s: tier %q, want %q", what, r.Tier, tier)
+		}
+	}
+	check("stored without a tier", catalog.Subject{Entity: "alice", Resource: "chat"}, "free", "alice/rpm 4/minute tier+resource")
+	check("not stored", catalog.Subject{Entity: "carol"}, "free", "carol/rpm 3/minute tier")
+	check("in the file", catalog.Subject{Entity: "dora", Resource: "chat"}, "pro", "dora/rpm 6/minute tier+resource")
+	check("a tier nobody knows", catalog.Subject{Entity: "carol", Tier: "gold", Resource: "chat"}, "free", "carol/rpm 4/minute tier+resource")
+	check("a stored tier without limits", catalog.Subject{Entity: "bob", Resource: "chat"}, "bare", "bob/rpm 1/minute system")
+	check("an address", catalog.Subject{Entity: "ip:192.0.2.1", Resource: "chat"}, "pro", "/rpm 6/minute tier+resource")
+	check("a resource that stands apart", catalog.Subject{Entity: "carol", Resource: "login"}, "free", "carol/rpm 2/minute resource")
+	check("several resources", catalog.Subject{Entity: "carol", Resources: catalog.JoinResources("chat", "login", "web")}, "free",
+		"carol/rpm 4/minute tier+resource", "carol/rpm 2/minute resource", "carol/rpm 3/minute tier")
+	check("another file", catalog.Subject{Entity: "carol", Resource: "chat", File: &catalog.Declaration{System: limits("rpm", "9/minute")}}, "", "carol/rpm 9/minute system")
+	r := d.resolve("carol", "login")
+	if demand := r.Demands(nil, "carol", nil)[0]; !demand.Shadow || !strings.Contains(r.Explain("carol"), "carol on login, tier free:") {
+		t.Errorf("%+v\n%s", demand, r.Explain("carol"))
+	}
+	// Without a store the answers are the same.
+	var declared catalog.Declared
+	for _, s := range []catalog.Subject{{Entity: "carol", Resource: "chat"}, {Entity: "dora"}, {Entity: "ip:192.0.2.1"}, {Entity: "x", Tier: "gold"}, {Entity: "x", Tier: "pro", Resource: "login"}} {
+		s.Namespace, s.File = d.namespace, file
+		with, err := d.c.Resolve(d.ctx, s)
+		d.no(err)
+		without, err := declared.Resolve(d.ctx, s)
+		d.no(err)
+		if got, want := without.Demands(nil, s.Entity, nil), with.Demands(nil, s.Entity, nil); !slices.Equal(got, want) || without.Tier != with.Tier {
+			t.Errorf("%+v: %+v of tier %s without a store, %+v of tier %s with one", s, got, without.Tier, want, with.Tier)
+		}
+	}
+	// What is stored for the default tier counts, and is heard of.
+	d.set(catalog.Scope{Tier: "free", Resource: "chat"}, "rpm", "40/minute")
+	check("stored for the default tier", catalog.Subject{Entity: "carol", Resource: "chat"}, "free", "carol/rpm 40/minute tier+resource")
+	d.tier("gold")
+	check("the tier is known now", catalog.Subject{Entity: "carol", Tier: "gold", Resource: "chat"}, "gold", "carol/rpm 1/minute system")
+}
+
+func checkAnonymous(t *testing.T, open Open) {
+	d := newDesk(t, open)
+	d.set(catalog.Scope{Resource: "login"}, "rpm", "5/minute")
+	for _, id := range []string{"ip:192.0.2.1", "header:X-Tenant:acme"} {
+		_, err := d.e.CreateEntity(d.ctx, catalog.Entity{ID: id})
+		d.names("entity", err, "entity.id", id)
+		_, err = d.e.CreateEntity(d.ctx, catalog.Entity{ID: "child", Parent: id})
+		d.names("parent", err, "entity.parent", id)
+		_, err = d.e.SetLimits(d.ctx, catalog.Scope{Entity: id, Resource: "login"}, limits("rpm", "1/s"), 0)
+		d.names("limits", err, "scope.entity", id)
+		_, err = d.e.SetOverride(d.ctx, catalog.Override{Entity: id, Limit: "rpm", Setting: limits("rpm", "1/s")["rpm"], Until: d.now().Add(time.Hour)})
+		d.names("override", err, "override.entity", id)
+		_, _, err = d.e.CreateKey(d.ctx, catalog.Key{Entity: id})
+		d.names("key", err, "key.entity", id)
+		_, err = d.c.Plan(d.ctx, d.namespace, catalog.Declaration{Name: "f", Entities: map[string]catalog.EntityDeclaration{id: {Limits: limits("rpm", "1/s")}}})
+		d.names("plan", err, "entity.id", id)
+		before := d.c.Stats().Resolutions.Entries
+		for i := range 10 {
+			d.applies("made up", id+strings.Repeat("0", i), "login", "/rpm 5/minute resource")
+		}
+		if after := d.c.Stats().Resolutions.Entries; after > before+1 {
+			t.Errorf("10 made up of %s are remembered as %d", id, after-before)
+		}
 	}
 }
 
@@ -131,11 +220,11 @@ func checkCascade(t *testing.T, open Open) {
 		"alice/rpm 10/minute entity", "alice/tpm 100/minute entity", "team/rpm 20/minute entity+resource", "company/rpm 30/minute entity")
 	d.applies("bob, who does not cascade", "bob", "chat", "bob/rpm 1/minute system")
 	r := d.resolve("alice", "chat")
-	costs := r.Demands(nil, sluice.LimitCost{Cost: 2 * sluice.Token}, sluice.LimitCost{Limit: "tpm", Cost: 40 * sluice.Token})
+	costs := r.Demands(nil, "alice", nil, sluice.LimitCost{Cost: 2 * sluice.Token}, sluice.LimitCost{Limit: "tpm", Cost: 40 * sluice.Token})
 	if costs[0].Cost != 2*sluice.Token || costs[1].Cost != 40*sluice.Token || costs[3].Cost != 2*sluice.Token {
 		t.Errorf("costs: %v, %v, %v", costs[0].Cost, costs[1].Cost, costs[3].Cost)
 	}
-	call := r.DemandsWith(nil, limits("rpm", "99/minute"))
+	call := r.Demands(nil, "alice", limits("rpm", "99/minute"))
 	if len(call) != 3 || call[0].Level != sluice.LevelCall || call[0].Limit.Amount != 99*sluice.Token || call[2].Key.Entity != "company" {
 		t.Errorf("with limits of the call: %+v", call)
 	}

@@ -66,11 +66,6 @@ func (s *stack) ready(w http.ResponseWriter, r *http.Request, draining *atomic.B
 	if st := s.policy.Status(); st.Err != nil {
 		answer.Checks["policy"] = "the file is refused, the policy before it stands: " + st.Error
 	}
-	if s.decides != nil {
-		if err := s.decides.Problem(); err != nil {
-			answer.Checks["policy"] = "not in use: " + err.Error()
-		}
-	}
 	if draining.Load() {
 		check("shutdown", errors.New("no new requests, please"))
 	}

@@ -92,6 +92,7 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		status alice api
 		status alice
 		explain alice api
+		explain --method POST --path /api --address 192.0.2.1
 		top --once
 
 		tier set pro

@@ -78,17 +78,15 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		return err
 	}
 	defer func() { err = cmp.Or(err, s.close()) }()
-	gate, err := s.watchfulGate(log)
-	if err != nil {
+	if err := s.openGate(ctx, f.policy, log); err != nil {
 		return err
 	}
-	defer gate.Close() //nolint:errcheck // nothing is written
 	keeper, err := s.keeper(log)
 	if err != nil {
 		return err
 	}
 	g, err := gateway.New(gateway.Config{
-		Upstream: f.upstream, Gate: gate, Inner: httplimit.Idempotent(keeper),
+		Upstream: f.upstream, Gate: s.gate, Inner: httplimit.Idempotent(keeper),
 		MaxBody: f.maxBody, ResponseTimeout: time.Duration(f.timeout), Log: log,
 	})
 	if err != nil {
@@ -133,7 +131,7 @@ func (s *stack) look(mux *http.ServeMux, l *listening, alerts catalog.Thresholds
 		access.Certificates = server.RoleRead
 	}
 	handler, err := server.Handler(server.Config{
-		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Thresholds: alerts, Access: access, LookOnly: true, Log: log,
+		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Gate: s.gate, Thresholds: alerts, Access: access, LookOnly: true, Log: log,
 	})
 	if err != nil {
 		return err
@@ -142,28 +140,30 @@ func (s *stack) look(mux *http.ServeMux, l *listening, alerts catalog.Thresholds
 	return nil
 }
 
-// watchfulGate decides requests by the policy, writes down refusals as it
+// openGate opens what decides requests by the policy, writes down refusals as it
 // says, and watches for callers who go on and on.
-func (s *stack) watchfulGate(log *slog.Logger) (*httplimit.Gate, error) {
+func (s *stack) openGate(ctx context.Context, path string, log *slog.Logger) error {
 	refusals, err := httplimit.NewAudit(func(r httplimit.Refusal) {
 		log.Info("refused", "entity", r.Entity, "address", r.Address, "tier", r.Tier, "method", r.Method,
 			"endpoint", r.Endpoint, "limit", r.Limit, "rule", r.Rule.String(), "cost", r.Cost.String(), "retry_after", r.RetryAfter)
 	}, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.closers = append(s.closers, refusals.Close)
 	sanctions := metrics.NewSanctions()
 	guard, err := abuse.New(abuse.Config{Audit: sanctions.Told, Log: log})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sanctions.Watch(guard)
 	s.registry.MustRegister(metrics.Refusals(refusals), sanctions)
-	config := httplimit.Config{Limiter: s.limiter, Policy: s.policy.Policy, Audit: refusals, Abuse: guard, Log: log}
-	config.UseCatalog(s.catalog)
-	if s.decides, err = httplimit.NewGate(config); err != nil {
-		return nil, err
+	s.gate, err = httplimit.NewGate(httplimit.Config{
+		Limiter: s.limiter, Policy: s.first, Resolver: s.catalog, Verify: httplimit.Keys(s.catalog), Audit: refusals, Abuse: guard, Log: log,
+	})
+	if err != nil {
+		return err
 	}
-	return s.decides, nil
+	s.closers = append(s.closers, s.gate.Close)
+	return s.followPolicy(ctx, path, log)
 }

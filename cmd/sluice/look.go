@@ -161,11 +161,26 @@ func onNodes(n int) string {
 
 func explainCommand() *cobra.Command {
 	t := takeFlags{}
+	var r client.Request
 	return online(&cobra.Command{
-		Use: "explain ENTITY [RESOURCE]", Short: "explain which limits apply to a take, from which level, and why it is refused",
-		Long:    `Nothing is consumed, and the exit code is 0 even if the take would be refused.`,
-		Example: "sluice explain alice chat --cost tpm=4000",
-	}, t.define, func(ctx context.Context, c *call) error {
+		Use: "explain [ENTITY] [RESOURCE]", Short: "explain which limits apply to a take or a request, from which level, and why it is refused",
+		Long: `Nothing is consumed, and the exit code is 0 even if the take would be refused.
+With --path it explains an HTTP request to the server's policy: endpoint, cost,
+caller, tier, each limit with its level and state, and the answer.`,
+		Example: "sluice explain alice chat --cost tpm=4000\nsluice explain --method POST --path /api/search --address 192.0.2.1",
+	}, func(f *pflag.FlagSet) {
+		t.define(f)
+		f.StringVar(&r.Path, "path", "", "explain a request to this `path`")
+		f.StringVar(&r.Method, "method", "GET", "the request's `method`")
+		f.StringVar(&r.Key, "key", "", "the API key that the request carries, a `secret`; @file reads it from a file")
+		f.StringVar(&r.Address, "address", "", "the `ip` address that the request comes from")
+	}, func(ctx context.Context, c *call) error {
+		if r.Path != "" {
+			return explainRequest(ctx, c, r)
+		}
+		if len(c.args) == 0 {
+			return c.wrong("ENTITY or --path is missing")
+		}
 		take, err := t.take(c)
 		if err != nil {
 			return err
@@ -177,4 +192,15 @@ func explainCommand() *cobra.Command {
 		}
 		return c.printAnswer(err, strings.TrimSpace(e.Text)+"\n\na take would be "+would)
 	})
+}
+
+func explainRequest(ctx context.Context, c *call, r client.Request) (err error) {
+	if len(c.args) > 0 {
+		return c.wrong("unexpected argument %q: a request is sent by a --key or an --address", c.args[0])
+	}
+	if r.Key, err = secret(r.Key); err != nil {
+		return err
+	}
+	e, err := c.client.ExplainRequest(ctx, r)
+	return c.printAnswer(err, e.Text)
 }

@@ -63,7 +63,7 @@ func checkPolicies(_ context.Context, c *call) error {
 }
 
 func tiersOf(p *policy.Policy) string {
-	n := len(p.Tiers())
+	n := len(p.Declared.Tiers)
 	if n == 1 {
 		return "1 tier"
 	}

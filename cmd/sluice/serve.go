@@ -183,12 +183,10 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, &run.draining) })
-	gate, err := s.watchfulGate(log)
-	if err != nil {
+	if err := s.openGate(ctx, f.policy, log); err != nil {
 		return err
 	}
-	defer gate.Close() //nolint:errcheck // nothing is written
-	auth, err := forwardauth.Handler(forwardauth.Config{Gate: gate, Log: log})
+	auth, err := forwardauth.Handler(forwardauth.Config{Gate: s.gate, Log: log})
 	if err != nil {
 		return err
 	}
@@ -285,7 +283,7 @@ func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access s
 		return err
 	}
 	handler, err := server.Handler(server.Config{
-		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Slots: scheduler, Replays: keeper,
+		Limiter: s.limiter, Catalog: s.catalog, Gate: s.gate, Activity: s.activity, Slots: scheduler, Replays: keeper,
 		Thresholds: alerts, Behind: behind, Access: access, Log: log,
 	})
 	if err != nil {

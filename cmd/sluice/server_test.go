@@ -14,8 +14,10 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/memory"
+	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
@@ -85,7 +87,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	must(err)
 	cat, err := catalog.Open(ctx, catalog.Config{Store: catalogstore.New(db), Clock: s.clock, Log: log})
 	must(err)
-	must(cat.Declare(catalog.DefaultNamespace, catalog.Declaration{
+	must(cat.Declare(catalog.DefaultNamespace, &catalog.Declaration{
 		Name: "policy", System: catalog.Limits{"rpm": {Limit: sluice.MustParse("100/minute burst 20")}},
 	}))
 	s.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: catalogstore.New(db), Clock: s.clock, Log: log})
@@ -95,8 +97,13 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	s.replays, err = idempotency.New(idempotency.Config{Store: replaystore.New(db, s.clock), Log: log})
 	must(err)
 	activity := sluice.NewActivity(0)
+	p, err := policy.Parse("test.yaml", []byte("version: 1\nlimits: {api: {match: /api/**, limit: 60/minute}}\nendpoints: {search: {match: POST /api/search, cost: 3}}\n"))
+	must(err)
+	limiter := sluice.New(buckets, sluice.WithObserver(both{s.recorder, activity}))
+	gate, err := httplimit.NewGate(httplimit.Config{Limiter: limiter, Policy: p, Resolver: cat, Log: log})
+	must(err)
 	handler, err := server.Handler(server.Config{
-		Limiter: sluice.New(buckets, sluice.WithObserver(both{s.recorder, activity})),
+		Limiter: limiter, Gate: gate,
 		Catalog: cat, Activity: activity, Slots: slots, Replays: s.replays, Access: access, Log: log,
 	})
 	must(err)
@@ -115,7 +122,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		for _, err := range []error{<-ended, s.replays.Close(), s.recorder.Close(), cat.Close(), buckets.Close(), db.Close()} {
+		for _, err := range []error{<-ended, gate.Close(), s.replays.Close(), s.recorder.Close(), cat.Close(), buckets.Close(), db.Close()} {
 			if err != nil {
 				t.Error(err)
 			}

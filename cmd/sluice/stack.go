@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,13 +52,14 @@ type stack struct {
 	limiter  *sluice.Limiter
 	exact    *sluice.Limiter // the same without leasing
 	catalog  *catalog.Catalog
-	declares atomic.Pointer[catalog.Catalog] // the same, for the policy's watcher
+	first    *policy.Policy // as it was when the node started
 	policy   *policy.Live
+	degraded *failover.Store // nil if the store is this process's own
 	activity *sluice.Activity
 	slots    schedule.Store
 	replays  idempotency.Store
 	keeps    *idempotency.Keeper
-	decides  *httplimit.Gate
+	gate     *httplimit.Gate
 	registry *prometheus.Registry
 	tracing  *tracing.Tracing // nil without
 	reloads  []func() error
@@ -94,7 +95,10 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 		}
 		return nil
 	})
-	if err := s.openPolicy(ctx, p.policy, log); err != nil {
+	if s.first, err = policy.Parse("sample policy", samplePolicy); p.policy != "" {
+		s.first, err = policy.Load(p.policy)
+	}
+	if err != nil {
 		return s, err
 	}
 	utilization, err := metrics.NewUtilization(p.alerts, log)
@@ -140,47 +144,65 @@ func (all observers) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption
 	}
 }
 
-func (s *stack) openPolicy(ctx context.Context, path string, log *slog.Logger) error {
+// followPolicy makes the node go by the policy file as it is now, and by every
+// new one.
+func (s *stack) followPolicy(ctx context.Context, path string, log *slog.Logger) error {
+	s.policy = policy.Fixed(s.first)
 	if path == "" {
-		sample, err := policy.Parse("sample policy", samplePolicy)
+		if err := s.use(s.first); err != nil {
+			return err
+		}
+	} else {
+		live, err := policy.Watch(ctx, path, policy.Options{Log: log, Prepare: s.use})
 		if err != nil {
 			return err
 		}
-		s.policy = policy.Fixed(sample)
-		s.registry.MustRegister(metrics.Policy(s.policy))
-		return nil
+		s.policy = live
+		s.closers = append(s.closers, func() error { live.Close(); return nil })
 	}
-	live, err := policy.Watch(ctx, path, policy.Options{Log: log, Prepare: func(p *policy.Policy) error {
-		// Before it takes the place of the one before, so that no request goes
-		// by a set that the catalog does not know.
-		if known := s.declares.Load(); known != nil {
-			return declare(known, p)
+	s.registry.MustRegister(metrics.Policy(s.policy))
+	return nil
+}
+
+// use makes a policy count as a whole: who is calling, what requests take, what
+// the catalog falls back on, and what happens without the store. If any of it
+// cannot be used, nothing changes.
+func (s *stack) use(p *policy.Policy) error {
+	old := s.gate.Policy()
+	if s.degraded != nil {
+		if err := s.degraded.Configure(degraded(&p.Degraded)); err != nil {
+			return err
 		}
-		return nil // the catalog is told when it is open
-	}})
-	if err != nil {
+	}
+	if err := s.gate.Use(p); err != nil {
+		if s.degraded != nil {
+			err = errors.Join(err, s.degraded.Configure(degraded(&old.Degraded)))
+		}
 		return err
 	}
-	s.policy = live
-	s.registry.MustRegister(metrics.Policy(live))
-	s.closers = append(s.closers, func() error { live.Close(); return nil })
-	return nil
+	if old.Namespace != p.Namespace {
+		if err := s.catalog.Declare(old.Namespace, &catalog.Declaration{}); err != nil {
+			return err
+		}
+	}
+	return s.catalog.Declare(p.Namespace, p.Declared)
 }
 
-// declare tells the catalog what a policy says, for the levels at which
-// nothing is stored.
-func declare(c *catalog.Catalog, p *policy.Policy) error {
-	if err := c.Declare(namespaceOf(p), p.Declaration("policy")); err != nil {
-		return fmt.Errorf("the policy's limits cannot be declared: %w", err)
+// degraded is what a policy says about times without the store, as package
+// failover knows it.
+func degraded(d *policy.Degraded) failover.Config {
+	config := failover.Config{
+		Timeout: d.Timeout, Failures: d.Failures, Successes: d.Successes, Backoff: d.Backoff, MaxBackoff: d.MaxBackoff,
+		Testing: failover.Phase(d.Testing), Partial: failover.Phase(d.Partial), Stabilizing: failover.Phase(d.Stabilizing),
+		MaxBuckets: d.MaxBuckets,
 	}
-	return nil
-}
-
-func namespaceOf(p *policy.Policy) string {
-	if p.Namespace == "" {
-		return catalog.DefaultNamespace
+	for tier, q := range d.Quotas {
+		if config.Quotas == nil {
+			config.Quotas = map[string]failover.Quota{}
+		}
+		config.Quotas[tier] = failover.Quota{Limit: q.Limit, Factor: int64(math.Round(q.Cost * 1000))}
 	}
-	return p.Namespace
+	return config
 }
 
 // openStore opens what keeps the buckets. A shared store gets failover and
@@ -206,12 +228,13 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
 	s.registry.MustRegister(calls)
-	config := s.policy.Policy().Failover()
+	config := degraded(&s.first.Degraded)
 	config.Log = log
 	guarded, err := failover.New(calls, config)
 	if err != nil {
 		return nil, nil, errors.Join(err, shared.Close())
 	}
+	s.degraded = guarded
 	s.registry.MustRegister(metrics.Failover(guarded))
 	if !p.lease {
 		return guarded, guarded, nil
@@ -286,10 +309,6 @@ func (s *stack) openCatalog(ctx context.Context, where string, log *slog.Logger)
 		return nil, err
 	}
 	s.closers = append(s.closers, s.catalog.Close)
-	s.declares.Store(s.catalog)
-	if err := declare(s.catalog, s.policy.Policy()); err != nil {
-		return nil, err
-	}
 	recorder, err := catalog.NewRecorder(catalog.RecorderConfig{Store: store, Log: log})
 	if err != nil {
 		return nil, err

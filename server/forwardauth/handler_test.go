@@ -42,7 +42,7 @@ func auth(t testing.TB) http.Handler {
 	}
 	log := slog.New(slog.DiscardHandler)
 	gate, err := httplimit.NewGate(httplimit.Config{
-		Limiter: sluice.New(store), Policy: func() *policy.Policy { return p }, Log: log,
+		Limiter: sluice.New(store), Policy: p, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

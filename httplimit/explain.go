@@ -1,0 +1,132 @@
+package httplimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+)
+
+// Explanation is a request that was not let through, and what it would be
+// answered: its Outcome, Decision and so on are those of the [Call] that it
+// would be.
+type Explanation struct {
+	Call
+
+	// Applied are the limits of the sets that apply, unlimited ones too, and
+	// Hidden those that are hidden by more specific levels.
+	Applied []catalog.Applied
+	Hidden  []catalog.Hidden
+
+	request *Request
+}
+
+// Explain decides a request as [Gate.Decide] does, and consumes nothing.
+func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
+	e := &Explanation{request: r}
+	e.reset()
+	e.take.Peek = true
+	g.judge(ctx, r, &e.Call)
+	for i := range e.Route.Sets {
+		set := &e.Route.Sets[i]
+		entity, applies := entityOf(set, r, &e.Identity)
+		if !applies || set.Group >= len(e.found) || e.found[set.Group] == nil {
+			continue
+		}
+		found := e.found[set.Group]
+		for _, a := range found.Applied {
+			if a.Resource != set.Name {
+				continue
+			}
+			if a.Entity == found.Subject.Entity {
+				a.Entity = entity
+			}
+			e.Applied = append(e.Applied, a)
+		}
+		for _, h := range found.Hidden {
+			if h.Resource == set.Name {
+				e.Hidden = append(e.Hidden, h)
+			}
+		}
+	}
+	return e
+}
+
+// Known reports whether the caller has a record in the catalog.
+func (e *Explanation) Known() bool { return len(e.found) > 0 && e.found[0].Known }
+
+// Status is the status that the request would be answered with, or 200 if it
+// would pass.
+func (e *Explanation) Status() int {
+	if e.Outcome.Passes() {
+		return http.StatusOK
+	}
+	return e.Problem().Status
+}
+
+// String says it in words.
+func (e *Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: ", e.request.Method, e.request.Path)
+	switch {
+	case e.Route.Exempt:
+		b.WriteString("exempt")
+	case e.Route.Endpoint != "":
+		fmt.Fprintf(&b, "endpoint %s (%s), cost %s", e.Route.Endpoint, e.Route.Pattern, e.Route.Cost)
+	default:
+		fmt.Fprintf(&b, "no endpoint, cost %s", e.Route.Cost)
+	}
+	if e.Identity.Entity != "" {
+		fmt.Fprintf(&b, "\ncaller %s, known by %s", e.Identity.Entity, e.Identity.Kind)
+		if e.Tier != "" {
+			fmt.Fprintf(&b, ", tier %s", e.Tier)
+		}
+	}
+	b.WriteByte('\n')
+	for i := range e.Applied {
+		a := &e.Applied[i]
+		if a.Unlimited {
+			fmt.Fprintf(&b, "  %s unlimited: level %s, %s\n", a.Label, a.Level, a.From)
+			continue
+		}
+		fmt.Fprintf(&b, "  %s %s: level %s, %s%s\n", a.Label, a.Setting, a.Level, a.From, e.state(a))
+	}
+	for _, h := range e.Hidden {
+		fmt.Fprintf(&b, "  warning: %s\n", h)
+	}
+	fmt.Fprintf(&b, "answer: %s, %d", e.Outcome, e.Status())
+	if !e.Outcome.Passes() {
+		fmt.Fprintf(&b, ": %s", e.Problem().Message)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// state says how a limit stands.
+func (e *Explanation) state(a *catalog.Applied) string {
+	i := slices.IndexFunc(e.Decision.Demands, func(d sluice.Demand) bool {
+		return d.Key.Entity == a.Entity && d.Key.Resource == a.Resource && d.Key.Limit == a.Limit
+	})
+	if i < 0 || i >= len(e.Decision.Results) {
+		return ""
+	}
+	d, r := &e.Decision.Demands[i], &e.Decision.Results[i]
+	text := "; bucket of " + d.Key.Entity
+	if d.Key.Entity == "" {
+		text = "; bucket of everyone"
+	}
+	if !r.Unknown {
+		text += fmt.Sprintf(", %s of %s left, cost %s", r.Remaining, d.Limit.Capacity(), d.Charge())
+	}
+	if !r.Fits {
+		text += ", does not fit"
+	}
+	if d.Shadow {
+		text += ", shadow"
+	}
+	return text
+}

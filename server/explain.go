@@ -1,0 +1,163 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// explanation is which limits apply, from where, and what would be answered.
+type explanation struct {
+	Text     string          `json:"text"` // for people
+	Tier     string          `json:"tier,omitempty"`
+	Known    bool            `json:"known"` // the entity is stored
+	Applied  []appliedLimit  `json:"applied"`
+	Warnings []string        `json:"warnings,omitempty"`
+	Decision json.RawMessage `json:"decision,omitempty"` // not there if no limit applies
+}
+
+type appliedLimit struct {
+	Entity   string       `json:"entity"`
+	Resource string       `json:"resource,omitempty"`
+	Limit    string       `json:"limit"`
+	Rule     sluice.Limit `json:"rule"`
+	From     string       `json:"from"` // the level
+	Kept     catalog.From `json:"kept"` // where
+	Until    time.Time    `json:"until,omitzero"`
+	Reason   string       `json:"reason,omitempty"`
+}
+
+// list adds the limits that apply and the warnings. The subject may not name
+// who is asking, which is entity.
+func (e *explanation) list(applied []catalog.Applied, hidden []catalog.Hidden, subject, entity string) {
+	e.Applied = []appliedLimit{}
+	for i := range applied {
+		a := &applied[i]
+		l := appliedLimit{a.Entity, a.Resource, a.Limit, a.Setting.Limit, a.Level.String(), a.From, a.Until, a.Reason}
+		if l.Entity == subject {
+			l.Entity = entity
+		}
+		e.Applied = append(e.Applied, l)
+	}
+	for _, h := range hidden {
+		e.Warnings = append(e.Warnings, h.String())
+	}
+}
+
+// explain tells which limits apply to a take, from where, and what it would
+// be answered. It consumes nothing.
+func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := read[takeRequest](r)
+	if err != nil {
+		return err
+	}
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return err
+	}
+	q.Peek, q.Wait, q.Keep, q.ID = true, 0, 0, ""
+	var take sluice.Take
+	_, err = s.plan(r, c, q, &take, nil, nil)
+	if err != nil && !isUnlimited(err) {
+		return err
+	}
+	found, err := s.resolve(r, q.subject(namespace))
+	if err != nil {
+		return err
+	}
+	answer := explanation{Text: found.Explain(q.Entity), Tier: found.Tier, Known: found.Known}
+	answer.list(found.Applied, found.Hidden, found.Subject.Entity, q.Entity)
+	if len(take.Demands) > 0 {
+		var d sluice.Decision
+		if err := s.limiter.Decide(r.Context(), &take, &d); err != nil {
+			return err
+		}
+		answer.Decision = appendDecision(nil, &d, "")
+	}
+	writeJSON(w, http.StatusOK, "application/json", answer)
+	return nil
+}
+
+// requestExplanation is an explanation of an HTTP request.
+type requestExplanation struct {
+	explanation
+	Endpoint string        `json:"endpoint,omitempty"`
+	Pattern  string        `json:"pattern,omitempty"`
+	Cost     sluice.Tokens `json:"cost"`
+	Caller   string        `json:"caller,omitempty"`
+	KnownBy  string        `json:"knownBy,omitempty"`
+	Outcome  string        `json:"outcome"`
+	Status   int           `json:"status"`
+	Message  string        `json:"message,omitempty"` // why it would not pass
+}
+
+var errNoGate = errors.New("this server has no policy for requests")
+
+// explainRequest tells what a request would be answered by the policy, and why.
+// It consumes nothing.
+func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *caller) error {
+	q, err := read[struct {
+		Method  string            `json:"method"`
+		Path    string            `json:"path"`
+		Key     string            `json:"key"`
+		Address string            `json:"address"`
+		Headers map[string]string `json:"headers"`
+	}](r)
+	if err != nil {
+		return err
+	}
+	if s.gate == nil {
+		return errNoGate
+	}
+	policy := s.gate.Policy()
+	switch namespace, err := namespaceOf(r, c); {
+	case err != nil:
+		return err
+	case namespace != policy.Namespace && (c.namespace != "" || r.Header.Get("Sluice-Namespace") != ""):
+		return fieldError("Sluice-Namespace", clip(namespace), "must be that of the policy, "+policy.Namespace)
+	case q.Method == "" || q.Path == "" || q.Path[0] != '/':
+		return fieldError("path", clip(q.Method+" "+q.Path), "must be a method and a path that begins with /")
+	}
+	asked := &httplimit.Request{Method: q.Method, Path: q.Path, Header: http.Header{}}
+	for name, value := range q.Headers {
+		asked.Header.Set(name, value)
+	}
+	if q.Key != "" {
+		if name := policy.Identity.KeyHeaders[0]; http.CanonicalHeaderKey(name) == "Authorization" {
+			asked.Header.Set(name, "Bearer "+q.Key)
+		} else {
+			asked.Header.Set(name, q.Key)
+		}
+	}
+	if q.Address != "" {
+		address, err := netip.ParseAddr(q.Address)
+		if err != nil {
+			return fieldError("address", clip(q.Address), "must be an IP address")
+		}
+		asked.Remote = net.JoinHostPort(address.String(), "0")
+	}
+	e := s.gate.Explain(r.Context(), asked)
+	answer := requestExplanation{
+		explanation: explanation{Text: e.String(), Tier: e.Tier, Known: e.Known()},
+		Endpoint:    e.Route.Endpoint, Pattern: e.Route.Pattern, Cost: e.Route.Cost,
+		Caller: e.Identity.Entity, Outcome: e.Outcome.String(), Status: e.Status(),
+	}
+	if answer.list(e.Applied, e.Hidden, "", ""); e.Identity.Entity != "" {
+		answer.KnownBy = e.Identity.Kind.String()
+	}
+	if !e.Outcome.Passes() {
+		answer.Message = e.Problem().Message
+	}
+	if len(e.Decision.Results) > 0 {
+		answer.Decision = appendDecision(nil, &e.Decision, "")
+	}
+	writeJSON(w, http.StatusOK, "application/json", answer)
+	return nil
+}
