@@ -57,6 +57,11 @@ mutants: ## Put mended defects back one at a time, and expect the simulated worl
 	$(say) "mended defects, put back"
 	@scripts/mutants
 
+.PHONY: upgrade
+upgrade: ## Run nodes of an earlier commit and of this one on one store, upgraded and rolled back under load
+	$(say) "upgraded and rolled back"
+	@scripts/upgrade
+
 .PHONY: worlds
 worlds: ## Play WORLDS simulated worlds (1000) from seed WORLDSFROM (1) on, and print how many
 	$(say) "$(WORLDS) simulated worlds"

@@ -144,7 +144,7 @@ func (f *fleet) employRecords(p *process) {
 	f.employ("replay", 2, func(worker int) func(int) error {
 		c := f.api(p)
 		return func(i int) error {
-			key := fmt.Sprintf("%d-%d", worker, i)
+			key := fmt.Sprintf("%s%d-%d", f.name, worker, i)
 			if err := runOnce(ctx, c, key); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (f *fleet) employRecords(p *process) {
 	f.employ("slot", 2, func(worker int) func(int) error {
 		c := f.api(p)
 		return func(i int) error {
-			event := fmt.Sprintf("%d-%d", worker, i)
+			event := fmt.Sprintf("%s%d-%d", f.name, worker, i)
 			slot, err := c.AssignSlot(ctx, schedule.Request{Event: event, Plan: "jobs"})
 			if err == nil && (slot.Event != event || slot.Existing) {
 				err = fmt.Errorf("event %s got %+v", event, slot)
@@ -179,7 +179,7 @@ func (f *fleet) employCatalog(p *process) {
 		f.employ(kind, 1, func(int) func(int) error {
 			c := f.api(p)
 			return func(i int) error {
-				name := fmt.Sprintf("%s-%d", kind, i)
+				name := fmt.Sprintf("%s%s-%d", f.name, kind, i)
 				more, err := do(c, name)
 				if err == nil {
 					f.acknowledged(append([]string{kind, name}, more...)...)
@@ -300,7 +300,7 @@ func (p *process) takeWith(ctx context.Context, key, entity string) (status int,
 
 func slotsIn(t *testing.T, c *client.Client) (n int) {
 	t.Helper()
-	load, err := c.SlotLoad(t.Context(), "jobs", time.Now().Add(-2*time.Hour), time.Hour, 5)
+	load, err := c.SlotLoad(t.Context(), "jobs", time.Now().Add(-2*time.Hour), time.Hour, 48)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ var errGone = errors.New("the server is gone")
 // got.
 type fleet struct {
 	t       *testing.T
+	name    string // what the names of what it makes begin with
 	working sync.WaitGroup
 	stopped atomic.Bool // the server has been told to stop, or soon will be
 	crashed atomic.Bool // it was killed, or soon will be: then anything may happen to requests
