@@ -30,7 +30,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 		switch s.look(seats, t.Demands, now, epoch, try) {
 		case allLocal:
 			s.spendAll(seats, t.Demands, now, epoch)
-			s.answer(t, d, seats, now, epoch, sluice.FromLease)
+			s.answer(t, d, seats, now, epoch, sluice.FromHeld)
 			s.unlock(seats)
 			s.stats.leased.Add(1)
 			return nil
@@ -211,7 +211,7 @@ func (s *Store) landed(ctx context.Context, seats []seat) error {
 func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now time.Duration, epoch uint64, source sluice.Source) {
 	results := slices.Grow(d.Results[:0], len(seats))[:len(seats)]
 	*d = sluice.Decision{
-		Allowed: source == sluice.FromLease, Source: source, Time: s.clock.storeTime(now),
+		Allowed: source == sluice.FromHeld, Source: source, Time: s.clock.storeTime(now),
 		Demands: t.Demands, Results: results,
 	}
 	for i := range seats {

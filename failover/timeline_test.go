@@ -97,7 +97,7 @@ func (l *timeline) note(d *sluice.Decision, err error, took time.Duration, recov
 		l.firstError.CompareAndSwap(nil, err)
 	case d.Source == sluice.FromStore:
 		k = exact
-	case d.Source == sluice.FromLease || d.Source == sluice.FromDenyCache:
+	case d.Source == sluice.FromHeld || d.Source == sluice.FromDenyCache:
 		k = leased
 	case d.Source == sluice.Unknown:
 		k = unknown

@@ -109,7 +109,7 @@ func (w *World) lives(b *Bucket) []*life {
 				continue
 			}
 			from := t.Call
-			if t.Decision.Source == sluice.FromLease && !w.live {
+			if t.Decision.Source == sluice.FromHeld && !w.live {
 				from = t.Return
 			}
 			for _, e := range effects[t.Caller] { // the last that it can have heard of

@@ -77,7 +77,7 @@ func sluiceCaller(store sluice.Store, s *scenario) func() ask {
 				t.Demands[i].Key.Entity = s.rules[i].of.entity(key, address)
 			}
 			err := limiter.Decide(ctx, t, d)
-			return verdict{d.Allowed, d.Source == sluice.FromLease, d.Source != sluice.FromStore}, err
+			return verdict{d.Allowed, d.Source == sluice.FromHeld, d.Source != sluice.FromStore}, err
 		}
 	}
 }
