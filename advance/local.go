@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MinCapacity is the least capacity of a limit that is worth leasing:
+	// MinCapacity is the least capacity of a limit that is worth holding:
 	// smaller ones are decided by the store.
 	MinCapacity = 40 * sluice.Token
 

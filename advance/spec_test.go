@@ -75,13 +75,13 @@ func take(t *testing.T, l *sluice.Limiter, demands ...sluice.Demand) sluice.Deci
 
 func TestAnswersSayWhereTheyComeFrom(t *testing.T) {
 	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
-		leased, small := demand("leased", "1000/minute"), demand("small", "2/minute")
-		if d := take(t, l, leased); d.Source != sluice.FromHeld || !d.Allowed || d.Granted != sluice.Token {
+		large, small := demand("large", "1000/minute"), demand("small", "2/minute")
+		if d := take(t, l, large); d.Source != sluice.FromHeld || !d.Allowed || d.Granted != sluice.Token {
 			t.Errorf("plenty: %+v", d)
 		}
 		for range 2 {
 			if d := take(t, l, small); d.Source != sluice.FromStore || !d.Allowed {
-				t.Errorf("too small to lease: %+v", d)
+				t.Errorf("too small to hold: %+v", d)
 			}
 		}
 		if d := take(t, l, small); d.Source != sluice.FromStore || d.Allowed {
@@ -94,7 +94,7 @@ func TestAnswersSayWhereTheyComeFrom(t *testing.T) {
 	})
 }
 
-func TestWhatIsNeverLeased(t *testing.T) {
+func TestWhatIsNeverHeld(t *testing.T) {
 	critical, shadow, counted := demand("a", "1000/s"), demand("b", "1000/s"), demand("c", "1000/s")
 	critical.Critical, shadow.Shadow, counted.CountRefused = true, true, true
 	for name, dm := range map[string]sluice.Demand{

@@ -32,7 +32,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 			s.spendAll(seats, t.Demands, now, epoch)
 			s.answer(t, d, seats, now, epoch, sluice.FromHeld)
 			s.unlock(seats)
-			s.stats.leased.Add(1)
+			s.stats.held.Add(1)
 			return nil
 		case refused:
 			s.answer(t, d, seats, now, epoch, sluice.FromDenyCache)
@@ -83,7 +83,7 @@ type kind uint8
 
 const (
 	inHand  kind = iota // tokens are here
-	missing             // could be leased, but there is not enough
+	missing             // could be held, but there is not enough
 	exactly             // the store decides
 	denied              // refused, and that still stands
 	turned              // refused, since others ask for what can have come
@@ -98,8 +98,8 @@ const (
 	askStore
 )
 
-// leasable reports whether tokens for the demand can be held in advance.
-func leasable(dm *sluice.Demand) bool {
+// holdable reports whether tokens for the demand can be held in advance.
+func holdable(dm *sluice.Demand) bool {
 	if dm.Critical || dm.Shadow || dm.CountRefused {
 		return false
 	}
@@ -125,9 +125,9 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 				s.start(l, dm.Limit)
 			}
 			cost := dm.Charge()
-			canLease := leasable(dm)
+			canHold := holdable(dm)
 			switch {
-			case canLease && l.available(now, epoch) >= cost:
+			case canHold && l.available(now, epoch) >= cost:
 				st.what = inHand
 				continue
 			case dm.Shadow || dm.CountRefused: // the store counts them
@@ -138,7 +138,7 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 				st.what, result = turned, refused
 				l.refused += cost
 				l.turned += cost
-			case canLease && now >= l.exactOnly && !l.probe && try < 3:
+			case canHold && now >= l.exactOnly && !l.probe && try < 3:
 				st.what = missing
 			}
 		}

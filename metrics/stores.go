@@ -87,7 +87,7 @@ func Advance(s *advance.Store) prometheus.Collector {
 		{name: "sluice_leased_buckets", help: "Buckets of which this node has tokens or refusals."},
 	}, func(add func(int, float64, ...string)) {
 		st := s.Stats()
-		for i, n := range []int64{st.Leased, st.Denied, st.Exact, st.Asked, st.Granted, st.Returned, st.Distrusted, st.Buckets} {
+		for i, n := range []int64{st.Held, st.Denied, st.Exact, st.Asked, st.Granted, st.Returned, st.Distrusted, st.Buckets} {
 			add(i, float64(n))
 		}
 	})

@@ -162,7 +162,7 @@ func (a *account) add(b *account) {
 	for i, n := range b.Watched {
 		a.Watched[i] += n
 	}
-	a.Stats.Leased += b.Stats.Leased
+	a.Stats.Held += b.Stats.Held
 	a.Stats.Denied += b.Stats.Denied
 	a.Stats.Exact += b.Stats.Exact
 	a.Stats.Asked += b.Stats.Asked

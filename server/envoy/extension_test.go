@@ -92,7 +92,7 @@ descriptors:
 		key    string
 		leased bool
 	}{{"user", true}, {"exact", false}, {"whole", false}} {
-		before, passed := store.Stats().Leased, 0
+		before, passed := store.Stats().Held, 0
 		for range 150 {
 			if ask(t, s, request("shop", d(c.key, "a"))).GetOverallCode() == pb.RateLimitResponse_OK {
 				passed++
@@ -101,7 +101,7 @@ descriptors:
 		if passed != 100 {
 			t.Errorf("%s: %d passed, want 100", c.key, passed)
 		}
-		if leased := store.Stats().Leased > before; leased != c.leased {
+		if leased := store.Stats().Held > before; leased != c.leased {
 			t.Errorf("%s: leased %t, want %t", c.key, leased, c.leased)
 		}
 	}
