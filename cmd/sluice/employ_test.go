@@ -121,7 +121,7 @@ func (f *fleet) employProtocols(p *process) {
 			return err
 		}
 	})
-	for key, name := range map[string]string{"user": "envoy", "leased": "envoy, leased"} {
+	for key, name := range map[string]string{"user": "envoy", "held": "envoy, held"} {
 		f.employ(name, 2, func(int) func(int) error {
 			c := pb.NewRateLimitServiceClient(dialGRPC(f.t, p))
 			return func(int) error {
