@@ -139,7 +139,7 @@ func testTermUnderLoad(t *testing.T, store string) {
 	p.wait(t)
 	f.acknowledged("slot", "late")
 
-	again := begin(t, append(args, "--lease=false")...)
+	again := begin(t, append(args, "--hold=false")...)
 	f.audit(again)
 	again.signal(t, syscall.SIGTERM)
 	again.wait(t)

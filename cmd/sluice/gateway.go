@@ -29,7 +29,7 @@ Flags, each also as SLUICE_UPSTREAM and so on, and as "upstream: …" in a file:
   --policy file          the policy; it is followed when it changes
   --store where          memory (the default), memory:FILE, redis://…, postgres://…; see sluice help serve
   --catalog where        a file (default sluice.db), or postgres://…
-  --lease=false          ask a shared store for every request; do not lease tokens in advance
+  --hold=false           ask a shared store for every request; hold no tokens ahead of need
   --max-body bytes       the largest request (default 10 MiB); -1 for any
   --response-timeout d   how long the API may take to begin its answer (default 1m)
   --tls-cert file, --tls-key file, --tls-client-ca file

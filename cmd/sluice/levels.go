@@ -51,7 +51,7 @@ type settingFlags struct {
 
 func (s *settingFlags) define(f *flag.FlagSet) {
 	f.StringVar(&s.onUnavailable, "on-unavailable", "degrade", "how | while the store is away: degrade, deny or allow")
-	f.BoolVar(&s.critical, "critical", false, "always ask the store, never lease in advance")
+	f.BoolVar(&s.critical, "critical", false, "always ask the store, never hold ahead of need")
 	f.BoolVar(&s.shadow, "shadow", false, "decide and count, but never refuse")
 }
 

@@ -42,7 +42,7 @@ Flags, each also as SLUICE_LISTEN and so on, and as "listen: …" in a file:
   --store where          memory (the default), memory:FILE with a snapshot, redis://…,
                          rediss://…, redis+sentinel://…, redis+cluster://…, postgres://…
   --catalog where        a file (default sluice.db), or postgres://…
-  --lease=false          ask a shared store for every take; do not lease tokens in advance
+  --hold=false           ask a shared store for every take; hold no tokens ahead of need
   --envoy-config folder  files of envoyproxy/ratelimit
   --admin-token secret   who brings it may do everything; @file reads it from a file
   --take-token secret    who brings it may take; @file too
@@ -62,7 +62,7 @@ Endpoints:
   POST /json             Envoy's service over HTTP, with --envoy-config
 
 Signals:
-  TERM and INT finish the requests under way, give back leased tokens and stop;
+  TERM and INT finish the requests under way, give back held tokens and stop;
   HUP reads the policy and Envoy's files again.
 
 Examples:
@@ -92,7 +92,7 @@ func (p *places) define(f *flag.FlagSet) {
 	f.StringVar(&p.store, "store", "memory", "")
 	f.StringVar(&p.catalog, "catalog", "sluice.db", "")
 	f.StringVar(&p.policy, "policy", "", "")
-	f.BoolVar(&p.lease, "lease", true, "")
+	f.BoolVar(&p.hold, "hold", true, "")
 	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "")
 	f.Float64Var(&p.alerts.Critical, "critical-at", 90, "")
 }
