@@ -53,18 +53,18 @@ func TestOutageTimeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leasing, err := advance.New(store, advance.Config{Log: quiet})
+	ahead, err := advance.New(store, advance.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := leasing.Close(); err != nil {
+		if err := ahead.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 
 	line := newTimeline(2*calm+away+20*time.Minute, store.State)
-	traffic := startTraffic(leasing, line)
+	traffic := startTraffic(ahead, line)
 	// see waits for some time, and then for so many answers of the kinds: on a
 	// busy machine time alone shows nothing.
 	see := func(at time.Duration, kinds ...kind) {

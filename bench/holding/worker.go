@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"context"
@@ -153,7 +153,7 @@ func (a *account) add(b *account) {
 	a.Asked += b.Asked
 	a.Passed += b.Passed
 	a.Local += b.Local
-	a.Leased.merge(&b.Leased)
+	a.Held.merge(&b.Held)
 	a.All.merge(&b.All)
 	a.Admissions = append(a.Admissions, b.Admissions...)
 	if a.Watched == nil {

@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // The sides that are compared.
 const (
-	leased    = "Sluice, leasing"
+	held      = "Sluice, holding"
 	exact     = "Sluice, exact takes"
 	redisRate = "redis_rate"
 )
@@ -24,7 +24,7 @@ const (
 // verdict is the answer to one take.
 type verdict struct {
 	allowed bool
-	lease   bool // decided with leased tokens
+	held    bool // decided with held tokens
 	local   bool // decided without the store
 }
 
@@ -42,8 +42,8 @@ func open(name, address string, s *scenario, callers int) (*side, error) {
 	switch name {
 	case redisRate:
 		return openRedisRate(address, s, callers)
-	case leased, exact:
-		return openSluice(address, s, name == leased)
+	case held, exact:
+		return openSluice(address, s, name == held)
 	}
 	return nil, fmt.Errorf("no side is called %q", name)
 }
