@@ -106,8 +106,8 @@ type replayRow struct {
 	tenant, method, route, key  string
 	fingerprint, token, result  []byte
 	state                       int16
-	attempts, started, lease    int64
-	leaseEnds, expires, replays int64
+	attempts, started, life     int64
+	claimEnds, expires, replays int64
 	size                        int64
 	finished, replayed          *int64
 }
@@ -116,7 +116,7 @@ type replayRow struct {
 func (w *replayRow) fields() []any {
 	return []any{
 		&w.now, &w.tenant, &w.method, &w.route, &w.key, &w.fingerprint, &w.state, &w.token, &w.attempts, &w.started,
-		&w.lease, &w.leaseEnds, &w.finished, &w.expires, &w.replays, &w.replayed, &w.size, &w.result,
+		&w.life, &w.claimEnds, &w.finished, &w.expires, &w.replays, &w.replayed, &w.size, &w.result,
 	}
 }
 
@@ -132,13 +132,13 @@ func (w *replayRow) record() idempotency.Record {
 	r := idempotency.Record{
 		Scope: idempotency.Scope{Tenant: untext(w.tenant), Method: untext(w.method), Route: untext(w.route), Key: untext(w.key)},
 		State: idempotency.State(w.state), Attempts: w.attempts, Started: time.UnixMicro(w.started),
-		Lease: time.Duration(w.lease) * time.Microsecond, LeaseEnds: time.UnixMicro(w.leaseEnds),
+		Life: time.Duration(w.life) * time.Microsecond, ClaimEnds: time.UnixMicro(w.claimEnds),
 		Finished: at(w.finished), Expires: time.UnixMicro(w.expires),
 		Replays: w.replays, Replayed: at(w.replayed), Size: w.size, Result: w.result,
 	}
 	copy(r.Fingerprint[:], w.fingerprint)
 	copy(r.Token[:], w.token)
-	r.Crashed = r.State == idempotency.Running && w.leaseEnds <= w.now
+	r.Crashed = r.State == idempotency.Running && w.claimEnds <= w.now
 	return r
 }
 
@@ -152,7 +152,7 @@ func (r *Replays) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.
 	err := r.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		row, verdict = replayRow{}, 0
 		return conn.QueryRow(ctx, r.sql.claim, r.given(), id[:], text(s.Tenant), text(s.Method), text(s.Route), text(s.Key),
-			c.Fingerprint[:], c.Token[:], c.Lease.Microseconds(), c.TTL.Microseconds(), c.TakeOver).
+			c.Fingerprint[:], c.Token[:], c.Life.Microseconds(), c.TTL.Microseconds(), c.TakeOver).
 			Scan(append([]any{&verdict}, row.fields()...)...)
 	})
 	if err != nil {
@@ -175,9 +175,9 @@ func (r *Replays) held(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-// Extend moves the end of a lease.
-func (r *Replays) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
-	return r.held(ctx, r.sql.extend, r.given(), id[:], token[:], lease.Microseconds())
+// Extend moves the end of a claim.
+func (r *Replays) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, life time.Duration) error {
+	return r.held(ctx, r.sql.extend, r.given(), id[:], token[:], life.Microseconds())
 }
 
 // Release ends a running claim.

@@ -153,7 +153,7 @@ func (r *Replays) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.
 		takeOver = "1"
 	}
 	reply, err := r.call(ctx, s.ID(), "claim", string(c.Fingerprint[:]), string(c.Token[:]),
-		replayMicros(c.Lease), replayMicros(c.TTL), takeOver, s.Tenant, s.Method, s.Route, s.Key)
+		replayMicros(c.Life), replayMicros(c.TTL), takeOver, s.Tenant, s.Method, s.Route, s.Key)
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
@@ -208,7 +208,7 @@ func parseReplay(reply []rueidis.RedisMessage) (rec idempotency.Record, now time
 	rec = idempotency.Record{
 		Scope: idempotency.Scope{Tenant: fields[0], Method: fields[1], Route: fields[2], Key: fields[3]},
 		State: idempotency.State(number(5)), Attempts: number(7), Started: at(8),
-		Lease: time.Duration(number(9)) * time.Microsecond, LeaseEnds: at(10), Finished: at(11),
+		Life: time.Duration(number(9)) * time.Microsecond, ClaimEnds: at(10), Finished: at(11),
 		Expires: at(12), Replays: number(13), Replayed: at(14), Size: number(15),
 	}
 	copy(rec.Fingerprint[:], fields[4])
@@ -216,7 +216,7 @@ func parseReplay(reply []rueidis.RedisMessage) (rec idempotency.Record, now time
 	if fields[16] != "" {
 		rec.Result = []byte(fields[16])
 	}
-	rec.Crashed = rec.State == idempotency.Running && !now.Before(rec.LeaseEnds)
+	rec.Crashed = rec.State == idempotency.Running && !now.Before(rec.ClaimEnds)
 	return rec, now, err
 }
 
@@ -237,9 +237,9 @@ func (r *Replays) held(ctx context.Context, id idempotency.ID, token idempotency
 	return errReplay
 }
 
-// Extend moves the end of a lease.
-func (r *Replays) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
-	return r.held(ctx, id, token, "extend", replayMicros(lease))
+// Extend moves the end of a claim.
+func (r *Replays) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, life time.Duration) error {
+	return r.held(ctx, id, token, "extend", replayMicros(life))
 }
 
 // Finish stores a result.

@@ -313,7 +313,7 @@ func slotsIn(t *testing.T, c *client.Client) (n int) {
 func claimOf(key string) idempotency.Claim {
 	return idempotency.Claim{
 		Scope:       idempotency.Scope{Tenant: "default", Method: "POST", Route: "/orders", Key: key},
-		Fingerprint: idempotency.Fingerprint{1}, Lease: time.Minute, TTL: time.Hour,
+		Fingerprint: idempotency.Fingerprint{1}, Life: time.Minute, TTL: time.Hour,
 	}
 }
 

@@ -211,7 +211,7 @@ func (k *claimFlag) token(c *call) (t idempotency.Token, err error) {
 
 func replayClaimCommand() *command {
 	var claim idempotency.Claim
-	var lease, ttl period
+	var life, ttl period
 	var body string
 	var token claimFlag
 	return &command{
@@ -221,7 +221,7 @@ func replayClaimCommand() *command {
 in which case the stored response is printed with --json.`,
 		flags: func(f *flag.FlagSet) {
 			f.StringVar(&body, "body", "", "file | the request's body, from a file: the same key with another is refused")
-			f.Var(&lease, "lease", "duration | how long it counts as running if not heard of (default 30s)")
+			f.Var(&life, "life", "duration | how long it counts as running if not heard of (default 30s)")
 			f.Var(&ttl, "ttl", "duration | how long its response is kept (default 24h)")
 			f.BoolVar(&claim.TakeOver, "take-over", false, "run also if an earlier run crashed")
 			token.define(f)
@@ -234,7 +234,7 @@ in which case the stored response is printed with --json.`,
 					return err
 				}
 			}
-			claim.Scope, claim.Lease, claim.TTL = c.scope(), time.Duration(lease), time.Duration(ttl)
+			claim.Scope, claim.Life, claim.TTL = c.scope(), time.Duration(life), time.Duration(ttl)
 			if body != "" {
 				text, err := os.ReadFile(body)
 				if err != nil {
@@ -267,20 +267,20 @@ in which case the stored response is printed with --json.`,
 
 func replayExtendCommand() *command {
 	var token claimFlag
-	lease := period(30 * time.Second)
+	life := period(30 * time.Second)
 	return &command{
 		name: "extend", args: replayArgs, summary: "keep a claim while the work lasts",
 		flags: func(f *flag.FlagSet) {
 			token.define(f)
-			f.Var(&lease, "lease", "duration | how long from now on (default 30s)")
+			f.Var(&life, "life", "duration | how long from now on (default 30s)")
 		},
-		examples: []string{"sluice replays extend POST /orders 7d3e --claim TOKEN --lease 1m"},
+		examples: []string{"sluice replays extend POST /orders 7d3e --claim TOKEN --life 1m"},
 		run: func(ctx context.Context, c *call) error {
 			t, err := token.token(c)
 			if err != nil {
 				return err
 			}
-			if err := c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(lease)); err != nil {
+			if err := c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(life)); err != nil {
 				return c.trouble(err)
 			}
 			return c.done("extended")
