@@ -32,9 +32,9 @@ const patient = 5 * time.Second
 // again. Nobody does anything else, no caller gets an error, and what they see
 // meanwhile is written down and drawn.
 //
-// It has everything a server has: tokens leased in advance over failover over
-// Redis. Half of the customers have limits that are leased, half have limits
-// that are too small for it, so that the store is asked all the time.
+// It has everything a server has: tokens held ahead of need over failover over
+// Redis. Half of the customers have limits of which tokens are held, half have
+// limits that are too small for it, so that the store is asked all the time.
 func TestOutageTimeline(t *testing.T) {
 	config := failover.Config{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	calm, away := 10*time.Second, *outageLength

@@ -178,8 +178,8 @@ func newOp(r *rand.Rand, n int, p *Plan) Op {
 	case oneIn(r, 120):
 		op.Kind = OpErase
 	}
-	leased := op.Kind == OpLease || op.Kind == OpQueue
-	op.Wants = newWants(r, p, leased || op.Kind == OpPeek, op.Kind == OpUpTo)
+	lease := op.Kind == OpLease || op.Kind == OpQueue
+	op.Wants = newWants(r, p, lease || op.Kind == OpPeek, op.Kind == OpUpTo)
 	switch op.Kind {
 	case OpTake:
 		op.Times, op.Gap = pick(r, 1, 2, 5, 12, 25), between(r, time.Millisecond, pick(r, 20*time.Millisecond, 400*time.Millisecond))
@@ -193,7 +193,7 @@ func newOp(r *rand.Rand, n int, p *Plan) Op {
 		op.Times, op.Gap = 2+r.IntN(4), between(r, time.Microsecond, 600*time.Millisecond)
 		op.Patience = pick(r, 0, 0, between(r, time.Millisecond, 100*time.Millisecond))
 	}
-	if leased || op.Kind == OpRefund {
+	if lease || op.Kind == OpRefund {
 		op.Steps = newSteps(r, p, &op)
 	}
 	return op
