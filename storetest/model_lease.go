@@ -213,7 +213,7 @@ func (w *working) settle(res *sluice.Result, r *receipt, a sluice.Action, change
 	if w.spec.Limit.Algorithm != sluice.Concurrency {
 		switch {
 		case change > 0:
-			res.Consumed = sluice.Tokens(w.consume(change, bucket.Flight{}))
+			res.Consumed = sluice.Tokens(w.consume(change, bucket.Holder{}))
 		case change < 0:
 			w.refund(res, -change, r.at)
 		}

@@ -129,7 +129,7 @@ var (
 	small    = []string{"5/s", "10/s burst 1", "3/minute", "20/minute burst 4", "1/s burst 3", "2/7s"}
 	large    = []string{"100/s", "1000/minute", "200/s burst 400", "90/minute burst 60", "5000/h", "40/10s"}
 	windows  = []string{"8/10s sliding", "60/minute sliding", "5/10s fixed", "100/minute fixed", "400/10s fixed", "100000/day UTC", "50/minute fixed"}
-	flights  = []string{"1 concurrent", "2 concurrent", "6 concurrent"}
+	parallel = []string{"1 concurrent", "2 concurrent", "6 concurrent"}
 	entities = []string{"ann", "bob"}
 )
 
@@ -139,9 +139,9 @@ func newBucket(r *rand.Rand, i int, length time.Duration) Bucket {
 	case 0:
 		rule = pick(r, large...) // every world holds something ahead
 	case 1:
-		rule = pick(r, pick(r, small, windows, flights)...)
+		rule = pick(r, pick(r, small, windows, parallel)...)
 	default:
-		rule = pick(r, pick(r, small, large, windows, flights)...)
+		rule = pick(r, pick(r, small, large, windows, parallel)...)
 	}
 	b := Bucket{
 		Key:      sluice.Key{Namespace: "w", Entity: pick(r, entities...), Resource: "api", Limit: fmt.Sprintf("l%d", i)},
