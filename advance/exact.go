@@ -103,7 +103,7 @@ func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, s
 }
 
 // cameToHand reports whether the store refused only for want of tokens that
-// are in our own hand by now, because a flight has landed since.
+// are in our own hand by now, because an ask was answered since.
 func (s *Store) cameToHand(asked *sluice.Take, got *sluice.Decision, seats []seat) bool {
 	if got.Allowed {
 		return false

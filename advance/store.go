@@ -60,7 +60,7 @@ type Store struct {
 	clock  clock
 	table  *table
 
-	asks    chan *flight
+	asks    chan *ask
 	stats   counters
 	closing context.Context
 	close   context.CancelFunc
@@ -105,7 +105,7 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 		s.node = rand.Uint64() | 1
 	}
 	s.table.ordered = config.Node != 0
-	s.asks = make(chan *flight, 1024)
+	s.asks = make(chan *ask, 1024)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.clock.start(config.Clock)
 	for range askers {
