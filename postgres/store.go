@@ -26,8 +26,8 @@ type Store struct {
 	marks  marks
 	clock  clock
 
-	takes       *flights
-	settlements *flights
+	takes       *queue
+	settlements *queue
 	patience    *string // how long to wait for a bucket's lock, if the session does not know
 	watch       watch
 	decided     atomic.Int64
@@ -53,7 +53,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	s := &Store{config: config, sql: newStatements(config.Schema)}
 	s.marks.seed = maphash.MakeSeed()
-	s.takes, s.settlements = newFlights(s.flyTakes), newFlights(s.flySettlements)
+	s.takes, s.settlements = newQueue(s.sendTakes), newQueue(s.sendSettlements)
 	s.watch.init()
 	s.stop, s.cancel = context.WithCancel(context.Background())
 	if s.pool, s.pooled, err = connect(ctx, &config); err != nil {
@@ -70,14 +70,14 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
-// flyTakes has a batch of takes decided.
-func (s *Store) flyTakes(b *batch) {
+// sendTakes has a batch of takes decided.
+func (s *Store) sendTakes(b *batch) {
 	s.decided.Add(int64(len(b.requests)))
 	s.batches.Add(1)
 	if b.requests[0].kind == plainTake {
-		s.flyPlain(b)
+		s.sendPlain(b)
 	} else {
-		s.flyGeneral(b)
+		s.sendGeneral(b)
 	}
 }
 
