@@ -16,8 +16,8 @@ type Source uint8
 const (
 	// FromStore decisions are exact.
 	FromStore Source = iota
-	// FromLease decisions spent tokens leased from the store in advance.
-	FromLease
+	// FromHeld decisions spent tokens that this node held ahead of need.
+	FromHeld
 	// FromDenyCache decisions repeat a refusal that still stands.
 	FromDenyCache
 	// Degraded decisions used local quotas because the store is away.
@@ -28,7 +28,7 @@ const (
 )
 
 func (s Source) String() string {
-	return name(s, "store", "lease", "deny cache", "degraded", "unknown")
+	return name(s, "store", "held", "deny cache", "degraded", "unknown")
 }
 
 // Result is what one demand's limit said. Amounts and times are as of after

@@ -22,7 +22,7 @@ func (l *Limiter) Acquire(ctx context.Context, t Take) (*Lease, Decision, error)
 	var d Decision
 	t.Lease = true
 	err := l.Decide(ctx, &t, &d)
-	return l.leased(&t, &d, err), d, err
+	return l.leaseOf(&t, &d, err), d, err
 }
 
 // WaitAcquire is Acquire that waits in line, as [Limiter.Wait] does. The
@@ -30,10 +30,10 @@ func (l *Limiter) Acquire(ctx context.Context, t Take) (*Lease, Decision, error)
 func (l *Limiter) WaitAcquire(ctx context.Context, t Take) (*Lease, Decision, error) {
 	t.Lease = true
 	d, err := l.wait(ctx, &t)
-	return l.leased(&t, &d, err), d, err
+	return l.leaseOf(&t, &d, err), d, err
 }
 
-func (l *Limiter) leased(t *Take, d *Decision, err error) *Lease {
+func (l *Limiter) leaseOf(t *Take, d *Decision, err error) *Lease {
 	if err != nil || !d.Allowed || t.Peek {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestTakesThatAreRefusedAsWrong(t *testing.T) {
 		{"half a place", sluice.Take{Lease: true, Demands: []sluice.Demand{
 			{Key: good.Key, Limit: sluice.MustParse("5 concurrent"), Cost: sluice.Token / 2}}},
 			"take.demands[0].cost: 0.5: concurrency is counted in whole tokens"},
-		{"a leased peek", sluice.Take{Demands: []sluice.Demand{good}, Lease: true, Peek: true},
+		{"a peek with a lease", sluice.Take{Demands: []sluice.Demand{good}, Lease: true, Peek: true},
 			"take.peek: true: a peek has no lease"},
 		{"no limit", sluice.Take{Demands: []sluice.Demand{{Key: good.Key}}},
 			"limit.amount: 0: must be above 0 and at most 1000000000000"},

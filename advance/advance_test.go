@@ -58,8 +58,8 @@ func TestUnderTheLimitMostTakesAreLocal(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		st := nodes[0].Stats()
-		if st.Leased < 9_990 || st.Asked > 200 {
-			t.Errorf("%+v: want nearly all takes leased with few requests", st)
+		if st.Held < 9_990 || st.Asked > 200 {
+			t.Errorf("%+v: want nearly all takes decided with held tokens and few requests", st)
 		}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// BenchmarkLeased is a take that is decided with tokens in hand.
-func BenchmarkLeased(b *testing.B) {
+// BenchmarkHeld is a take that is decided with tokens in hand.
+func BenchmarkHeld(b *testing.B) {
 	for _, keys := range []int{1, 10_000} {
 		for _, limits := range []int{1, 3} {
 			b.Run(fmt.Sprintf("keys=%d/limits=%d", keys, limits), func(b *testing.B) {

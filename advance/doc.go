@@ -8,13 +8,13 @@
 // What a node that crashed held is lost until its hold expires and refill has
 // repaid it: fewer are admitted, never more.
 //
-// # What is leased and what is not
+// # What is held and what is not
 //
 // Token buckets and fixed windows with room for at least [MinCapacity] are.
 // Critical demands, sliding windows, concurrency, shadow limits, those that
 // count refused hits, leases, takes with a request id, takes up to an amount,
 // waiting and peeking are always decided by the store. Where a take has both,
-// the leased tokens are set aside, one call decides the rest, and a refusal
+// the held tokens are set aside, one call decides the rest, and a refusal
 // gives them back.
 //
 // # How much

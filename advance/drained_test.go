@@ -59,7 +59,7 @@ func TestRefusalsOfADrainedBucketDoNotWait(t *testing.T) {
 		{"1000/s burst 100", 3, 1500},
 		{"400/s fixed", 1, 900},
 		{"60/minute burst 60", 0.5, 600},
-		{"10/s burst 10", 0.5, 600}, // too small to lease
+		{"10/s burst 10", 0.5, 600}, // too small to hold
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -103,7 +103,7 @@ func (s *Store) mixed(ctx context.Context, t *sluice.Take, d *sluice.Decision, s
 }
 
 // cameToHand reports whether the store refused only for want of tokens that
-// are in our own hand by now, because a flight has landed since.
+// are in our own hand by now, because an ask was answered since.
 func (s *Store) cameToHand(asked *sluice.Take, got *sluice.Decision, seats []seat) bool {
 	if got.Allowed {
 		return false
@@ -122,7 +122,7 @@ func (s *Store) cameToHand(asked *sluice.Take, got *sluice.Decision, seats []sea
 		if r.Fits || dm.Shadow {
 			continue
 		}
-		if !r.Held || st.local == nil || !leasable(dm) || st.local.available(now, epoch) < dm.Charge() {
+		if !r.Held || st.local == nil || !holdable(dm) || st.local.available(now, epoch) < dm.Charge() {
 			return false
 		}
 	}
@@ -164,7 +164,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 // sent, and says when it is asked again if that is later than it could be.
 func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration) {
 	cost, retry := dm.Charge(), r.RetryAfter
-	if l.refused > 0 && leasable(dm) && retry != sluice.Never {
+	if l.refused > 0 && holdable(dm) && retry != sluice.Never {
 		retry = max(retry, l.breather())
 	}
 	if !r.Fits && retry > r.RetryAfter { // until then nobody is asked

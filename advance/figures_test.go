@@ -23,7 +23,7 @@ func TestHeldIsNotUsed(t *testing.T) {
 			for _, n := range nodes {
 				d := take(t, sluice.New(n), demand("a", limit))
 				r := d.Results[0]
-				if d.Source != sluice.FromLease || r.Remaining < 99_993*sluice.Token || r.Remaining > 99_999*sluice.Token || r.ResetAfter <= 0 {
+				if d.Source != sluice.FromHeld || r.Remaining < 99_993*sluice.Token || r.Remaining > 99_999*sluice.Token || r.ResetAfter <= 0 {
 					t.Errorf("%s: %+v", limit, r)
 				}
 			}
@@ -203,7 +203,7 @@ func TestRefundAndResetOfWhatWasHeld(t *testing.T) {
 				}
 				return got.Results[0].Remaining
 			}
-			if got := take(t, l, d); got.Source != sluice.FromLease {
+			if got := take(t, l, d); got.Source != sluice.FromHeld {
 				t.Fatalf("%s: %+v", limit, got)
 			}
 			got, err := l.Adjust(t.Context(), costing(d, -50))

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MinCapacity is the least capacity of a limit that is worth leasing:
+	// MinCapacity is the least capacity of a limit that is worth holding:
 	// smaller ones are decided by the store.
 	MinCapacity = 40 * sluice.Token
 
@@ -50,8 +50,8 @@ type local struct {
 	used  time.Duration // last
 	spent sluice.Tokens // since it was last asked for more
 
-	settle hold    // used up and not yet reported
-	asking *flight // for more, now
+	settle hold // used up and not yet reported
+	asking *ask // for more, now
 
 	exactOnly time.Duration // until then the store decides each take
 
@@ -59,7 +59,7 @@ type local struct {
 	spec    *bucket.Spec  // of a fixed window
 	shortOf sluice.Tokens // the cost that what was heard was not enough for; 0 if it was
 	before  sluice.Tokens // what was refused between the answer before and that one
-	waiting sluice.Tokens // what callers want of the flight
+	waiting sluice.Tokens // what callers want of the ask
 	inStore sluice.Tokens // what takes want that the store is deciding
 
 	asked  time.Duration // last

@@ -75,13 +75,13 @@ func take(t *testing.T, l *sluice.Limiter, demands ...sluice.Demand) sluice.Deci
 
 func TestAnswersSayWhereTheyComeFrom(t *testing.T) {
 	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
-		leased, small := demand("leased", "1000/minute"), demand("small", "2/minute")
-		if d := take(t, l, leased); d.Source != sluice.FromLease || !d.Allowed || d.Granted != sluice.Token {
+		large, small := demand("large", "1000/minute"), demand("small", "2/minute")
+		if d := take(t, l, large); d.Source != sluice.FromHeld || !d.Allowed || d.Granted != sluice.Token {
 			t.Errorf("plenty: %+v", d)
 		}
 		for range 2 {
 			if d := take(t, l, small); d.Source != sluice.FromStore || !d.Allowed {
-				t.Errorf("too small to lease: %+v", d)
+				t.Errorf("too small to hold: %+v", d)
 			}
 		}
 		if d := take(t, l, small); d.Source != sluice.FromStore || d.Allowed {
@@ -94,7 +94,7 @@ func TestAnswersSayWhereTheyComeFrom(t *testing.T) {
 	})
 }
 
-func TestWhatIsNeverLeased(t *testing.T) {
+func TestWhatIsNeverHeld(t *testing.T) {
 	critical, shadow, counted := demand("a", "1000/s"), demand("b", "1000/s"), demand("c", "1000/s")
 	critical.Critical, shadow.Shadow, counted.CountRefused = true, true, true
 	for name, dm := range map[string]sluice.Demand{
@@ -289,7 +289,7 @@ func TestStoreDownFallsThrough(t *testing.T) {
 		inner.down.Store(false)
 		time.Sleep(100 * time.Millisecond)
 		take(t, l, dm)
-		if d := take(t, l, dm); d.Source != sluice.FromLease {
+		if d := take(t, l, dm); d.Source != sluice.FromHeld {
 			t.Errorf("after the store is back: %+v", d)
 		}
 	})
@@ -301,7 +301,7 @@ func TestHeldTokensOutliveTheStore(t *testing.T) {
 		take(t, l, dm)
 		inner.down.Store(true)
 		for range 100 {
-			if d := take(t, l, dm); d.Source != sluice.FromLease {
+			if d := take(t, l, dm); d.Source != sluice.FromHeld {
 				t.Fatalf("%+v", d)
 			}
 		}
@@ -316,7 +316,7 @@ func TestChangedLimit(t *testing.T) {
 	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
 		take(t, l, demand("a", "1000/hour"))
 		d := take(t, l, demand("a", "500/hour"))
-		if !d.Allowed || d.Source != sluice.FromLease {
+		if !d.Allowed || d.Source != sluice.FromHeld {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -60,7 +60,7 @@ type Store struct {
 	clock  clock
 	table  *table
 
-	asks    chan *flight
+	asks    chan *ask
 	stats   counters
 	closing context.Context
 	close   context.CancelFunc
@@ -70,12 +70,12 @@ type Store struct {
 var _ sluice.Store = (*Store)(nil)
 
 type counters struct {
-	leased, denied, asked, exact, granted, returned atomic.Int64
+	held, denied, asked, exact, granted, returned atomic.Int64
 }
 
 // Stats are counts since New.
 type Stats struct {
-	Leased     int64 // takes decided with tokens in hand
+	Held       int64 // takes decided with tokens in hand
 	Denied     int64 // takes refused by the deny cache
 	Exact      int64 // takes that the store decided
 	Asked      int64 // requests for holds
@@ -85,7 +85,8 @@ type Stats struct {
 	Buckets    int64 // known now
 }
 
-// New puts leasing in front of inner, which must be able to hold.
+// New returns a store that holds tokens of inner ahead of need. Inner must be
+// able to hold.
 func New(inner sluice.Store, config Config) (*Store, error) {
 	if !inner.Capabilities().Has(sluice.CanHold) {
 		return nil, fmt.Errorf("advance: the store cannot hold tokens: %w", errors.ErrUnsupported)
@@ -104,7 +105,7 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 		s.node = rand.Uint64() | 1
 	}
 	s.table.ordered = config.Node != 0
-	s.asks = make(chan *flight, 1024)
+	s.asks = make(chan *ask, 1024)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.clock.start(config.Clock)
 	for range askers {
@@ -142,7 +143,7 @@ func (s *Store) Watch(wake func(sluice.Key)) {
 // Stats tells what the store did.
 func (s *Store) Stats() Stats {
 	st := Stats{
-		Leased: s.stats.leased.Load(), Denied: s.stats.denied.Load(), Exact: s.stats.exact.Load(),
+		Held: s.stats.held.Load(), Denied: s.stats.denied.Load(), Exact: s.stats.exact.Load(),
 		Asked: s.stats.asked.Load(), Granted: s.stats.granted.Load(), Returned: s.stats.returned.Load(),
 		Distrusted: int64(s.clock.epoch.Load()),
 	}

@@ -30,9 +30,9 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 		switch s.look(seats, t.Demands, now, epoch, try) {
 		case allLocal:
 			s.spendAll(seats, t.Demands, now, epoch)
-			s.answer(t, d, seats, now, epoch, sluice.FromLease)
+			s.answer(t, d, seats, now, epoch, sluice.FromHeld)
 			s.unlock(seats)
-			s.stats.leased.Add(1)
+			s.stats.held.Add(1)
 			return nil
 		case refused:
 			s.answer(t, d, seats, now, epoch, sluice.FromDenyCache)
@@ -40,14 +40,14 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 			s.stats.denied.Add(1)
 			return nil
 		case wait:
-			s.launchAll(seats, t.Demands, now)
+			s.askForAll(seats, t.Demands, now)
 			s.unlock(seats)
-			if err := s.landed(ctx, seats); err != nil {
+			if err := s.await(ctx, seats); err != nil {
 				return err
 			}
 		case askStore:
 			s.spendAll(seats, t.Demands, now, epoch)
-			s.launchAll(seats, t.Demands, now) // for the next take
+			s.askForAll(seats, t.Demands, now) // for the next take
 			probing(seats, t.Demands, now)
 			inStore(seats, t.Demands, +1)
 			s.unlock(seats)
@@ -71,19 +71,19 @@ func hopeless(t *sluice.Take) bool {
 
 // seat is where one demand stands.
 type seat struct {
-	hash   uint64
-	shard  uint32
-	local  *local  // nil: the store decides, and nothing is remembered
-	flight *flight // waited for
-	what   kind
-	of     [2]uint64 // the holds that were spent of
+	hash  uint64
+	shard uint32
+	local *local // nil: the store decides, and nothing is remembered
+	ask   *ask   // waited for
+	what  kind
+	of    [2]uint64 // the holds that were spent of
 }
 
 type kind uint8
 
 const (
 	inHand  kind = iota // tokens are here
-	missing             // could be leased, but there is not enough
+	missing             // could be held, but there is not enough
 	exactly             // the store decides
 	denied              // refused, and that still stands
 	turned              // refused, since others ask for what can have come
@@ -98,8 +98,8 @@ const (
 	askStore
 )
 
-// leasable reports whether tokens for the demand can be held in advance.
-func leasable(dm *sluice.Demand) bool {
+// holdable reports whether tokens for the demand can be held in advance.
+func holdable(dm *sluice.Demand) bool {
 	if dm.Critical || dm.Shadow || dm.CountRefused {
 		return false
 	}
@@ -116,7 +116,7 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 	result := allLocal
 	for i := range seats {
 		st, dm := &seats[i], &demands[i]
-		st.what, st.local, st.flight = exactly, nil, nil
+		st.what, st.local, st.ask = exactly, nil, nil
 		if !dm.Critical && dm.Limit.Algorithm != sluice.Concurrency {
 			st.local = s.table.shard(st.hash).local(&dm.Key, st.hash, &dm.Limit, s.table.most)
 		}
@@ -125,9 +125,9 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 				s.start(l, dm.Limit)
 			}
 			cost := dm.Charge()
-			canLease := leasable(dm)
+			canHold := holdable(dm)
 			switch {
-			case canLease && l.available(now, epoch) >= cost:
+			case canHold && l.available(now, epoch) >= cost:
 				st.what = inHand
 				continue
 			case dm.Shadow || dm.CountRefused: // the store counts them
@@ -138,7 +138,7 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 				st.what, result = turned, refused
 				l.refused += cost
 				l.turned += cost
-			case canLease && now >= l.exactOnly && !l.probe && try < 3:
+			case canHold && now >= l.exactOnly && !l.probe && try < 3:
 				st.what = missing
 			}
 		}
@@ -172,19 +172,19 @@ func (s *Store) spendAll(seats []seat, demands []sluice.Demand, now time.Duratio
 		cost := demands[i].Charge()
 		st.of = st.local.spend(cost, now)
 		if st.local.wants(now, epoch) {
-			s.launch(st.local, &s.table.shards[st.shard], cost)
+			s.askFor(st.local, &s.table.shards[st.shard], cost)
 		}
 	}
 }
 
-// launchAll asks for what is missing.
-func (s *Store) launchAll(seats []seat, demands []sluice.Demand, now time.Duration) {
+// askForAll asks for what is missing.
+func (s *Store) askForAll(seats []seat, demands []sluice.Demand, now time.Duration) {
 	for i := range seats {
 		st := &seats[i]
 		if st.what != missing {
 			continue
 		}
-		if st.flight = s.launch(st.local, &s.table.shards[st.shard], demands[i].Charge()); st.flight != nil {
+		if st.ask = s.askFor(st.local, &s.table.shards[st.shard], demands[i].Charge()); st.ask != nil {
 			st.local.waiting += demands[i].Charge()
 		} else {
 			st.local.exactOnly = now + gap
@@ -192,12 +192,12 @@ func (s *Store) launchAll(seats []seat, demands []sluice.Demand, now time.Durati
 	}
 }
 
-// landed waits for what was asked.
-func (s *Store) landed(ctx context.Context, seats []seat) error {
+// await waits for what was asked.
+func (s *Store) await(ctx context.Context, seats []seat) error {
 	for i := range seats {
-		if f := seats[i].flight; f != nil {
+		if a := seats[i].ask; a != nil {
 			select {
-			case <-f.done:
+			case <-a.done:
 			case <-s.closing.Done(): // the store says so
 			case <-ctx.Done():
 				return ctx.Err()
@@ -211,7 +211,7 @@ func (s *Store) landed(ctx context.Context, seats []seat) error {
 func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now time.Duration, epoch uint64, source sluice.Source) {
 	results := slices.Grow(d.Results[:0], len(seats))[:len(seats)]
 	*d = sluice.Decision{
-		Allowed: source == sluice.FromLease, Source: source, Time: s.clock.storeTime(now),
+		Allowed: source == sluice.FromHeld, Source: source, Time: s.clock.storeTime(now),
 		Demands: t.Demands, Results: results,
 	}
 	for i := range seats {

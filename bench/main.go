@@ -3,7 +3,7 @@
 //
 //	go run . [flags] [suite...]
 //
-// Suites: memory, capacity, redis, postgres, saturate, leasing, slots, http,
+// Suites: memory, capacity, redis, postgres, saturate, holding, slots, http,
 // envoy. All of them run if none is named.
 package main
 
@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/bench/envoy"
+	"github.com/sluice-go/sluice/bench/holding"
 	"github.com/sluice-go/sluice/bench/inprocess"
-	"github.com/sluice-go/sluice/bench/leasing"
 	"github.com/sluice-go/sluice/bench/onhttp"
 	"github.com/sluice-go/sluice/bench/onpostgres"
 	"github.com/sluice-go/sluice/bench/onredis"
@@ -45,7 +45,7 @@ var suites = []suite{
 	newSuite("redis", onredis.Full, onredis.Quick, onredis.Run),
 	newSuite("postgres", onpostgres.Full, onpostgres.Quick, onpostgres.Run),
 	newSuite("saturate", saturate.Full, saturate.Quick, saturate.Run),
-	newSuite("leasing", leasing.Full, leasing.Quick, leasing.Run),
+	newSuite("holding", holding.Full, holding.Quick, holding.Run),
 	newSuite("slots", slots.Full, slots.Quick, slots.Run),
 	newSuite("http", onhttp.Full, onhttp.Quick, onhttp.Run),
 	newSuite("envoy", envoy.Full, envoy.Quick, envoy.Run),
@@ -55,8 +55,8 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == saturate.WorkerCommand {
 		exit(saturate.Worker(os.Args[1:], os.Stdout))
 	}
-	if len(os.Args) > 1 && os.Args[1] == leasing.WorkerCommand {
-		exit(leasing.Worker(os.Args[1:], os.Stdin, os.Stdout))
+	if len(os.Args) > 1 && os.Args[1] == holding.WorkerCommand {
+		exit(holding.Worker(os.Args[1:], os.Stdin, os.Stdout))
 	}
 	if len(os.Args) > 1 && os.Args[1] == envoy.WorkerCommand {
 		exit(envoy.Worker(os.Args[1:]))

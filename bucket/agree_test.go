@@ -179,10 +179,10 @@ func TestWindowsAgreeWithTheWholeHistory(t *testing.T) {
 	})
 }
 
-// TestFlightsAgreeWithASet compares a concurrency limit with a plain set of
+// TestHoldersAgreeWithASet compares a concurrency limit with a plain set of
 // leases.
-func TestFlightsAgreeWithASet(t *testing.T) {
-	type flight struct{ cost, expires int64 }
+func TestHoldersAgreeWithASet(t *testing.T) {
+	type holder struct{ cost, expires int64 }
 	rapid.Check(t, func(t *rapid.T) {
 		l := sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Token * sluice.Tokens(rapid.IntRange(1, 20).Draw(t, "amount"))}
 		p, err := bucket.Compile(l)
@@ -190,7 +190,7 @@ func TestFlightsAgreeWithASet(t *testing.T) {
 			t.Fatal(err)
 		}
 		var s bucket.State
-		set := map[string]flight{}
+		set := map[string]holder{}
 		latest := int64(0)
 		clock := newClock(t)
 		ids := rapid.StringMatching("[a-f]")
@@ -216,8 +216,8 @@ func TestFlightsAgreeWithASet(t *testing.T) {
 			case 1:
 				cost := int64(sluice.Token) * rapid.Int64Range(1, 5).Draw(t, "cost")
 				if !there && cost <= v.Available() {
-					p.Board(&s, v, bucket.Flight{ID: id, Cost: cost, Expires: now + ttl})
-					set[id] = flight{cost, now + ttl}
+					p.Board(&s, v, bucket.Holder{ID: id, Cost: cost, Expires: now + ttl})
+					set[id] = holder{cost, now + ttl}
 					latest = now
 				}
 			case 2:
@@ -232,7 +232,7 @@ func TestFlightsAgreeWithASet(t *testing.T) {
 			case 3:
 				p.Extend(&s, v, id, now+ttl)
 				if there {
-					set[id] = flight{f.cost, now + ttl}
+					set[id] = holder{f.cost, now + ttl}
 					latest = now
 				}
 			}

@@ -283,24 +283,24 @@ func TestBoundOfConcurrency(t *testing.T) {
 		p := small
 		var s bucket.State
 		now := epoch
-		flights := make([]bucket.Flight, len(ids)) // by number; their owners' view
+		holders := make([]bucket.Holder, len(ids)) // by number; their owners' view
 		for i := range ids {
 			now += r.Int64N(20)
 			v := p.View(&s, now-r.Int64N(2)*r.Int64N(50))
 			some := r.IntN(len(ids))
 			switch r.IntN(6) {
 			case 0, 1, 2:
-				f := bucket.Flight{ID: ids[i], Cost: 1 + r.Int64N(p.Capacity), Expires: v.Now + r.Int64N(200)}
+				f := bucket.Holder{ID: ids[i], Cost: 1 + r.Int64N(p.Capacity), Expires: v.Now + r.Int64N(200)}
 				if f.Cost <= v.Available() {
 					p.Board(&s, v, f)
-					flights[i] = f
+					holders[i] = f
 				}
 			case 3:
 				p.Alight(&s, v, ids[some])
-				flights[some].Expires = 0
+				holders[some].Expires = 0
 			case 4:
 				p.Extend(&s, v, ids[some], v.Now+100)
-				if f := &flights[some]; f.Expires > v.Now {
+				if f := &holders[some]; f.Expires > v.Now {
 					f.Expires = v.Now + 100
 				}
 			case 5:
@@ -309,7 +309,7 @@ func TestBoundOfConcurrency(t *testing.T) {
 				p = next
 			}
 			var inFlight int64
-			for _, f := range flights {
+			for _, f := range holders {
 				if f.Expires > now {
 					inFlight += f.Cost
 				}

@@ -154,7 +154,7 @@ func (in *script) operate(p *bucket.Spec, s *bucket.State, now int64, i uint64) 
 	switch {
 	case p.Limit.Algorithm == sluice.Concurrency:
 		if amount > 0 && amount <= v.Available() {
-			p.Board(s, v, bucket.Flight{ID: string(rune('a' + i)), Cost: amount, Expires: v.Now + in.number(1<<48)})
+			p.Board(s, v, bucket.Holder{ID: string(rune('a' + i)), Cost: amount, Expires: v.Now + in.number(1<<48)})
 		}
 	case what%3 == 0 && p.Holdable():
 		if n := p.Grantable(s, v, 1, amount); n > 0 {

@@ -66,7 +66,7 @@ type State struct {
 // Ext is what only some buckets need.
 type Ext struct {
 	Counts  []int64  // sliding window: a ring of SubWindows+1 counts, by number modulo its length
-	Flights []Flight // concurrency, in order of expiry
+	Holders []Holder `json:"Flights"` // concurrency, in order of expiry; snapshots of memory know them by this name
 	Holds   []Hold   // in order of expiry
 	Tickets []Ticket // in the order in which they are served
 
@@ -76,8 +76,9 @@ type Ext struct {
 	RecallCost int64
 }
 
-// Flight is a lease in a concurrency limit.
-type Flight struct {
+// Holder is a lease that is in flight under a concurrency limit. A [Hold] is
+// something else.
+type Holder struct {
 	ID      string
 	Cost    int64
 	Expires int64
@@ -130,7 +131,7 @@ func (p *Spec) View(s *State, now int64) (v View) {
 	case sluice.FixedWindow:
 		v = p.viewFixed(s, now)
 	case sluice.Concurrency:
-		v = p.viewFlights(s, now)
+		v = p.viewHolders(s, now)
 	default:
 		v = p.viewTokens(s, now)
 	}
@@ -194,7 +195,7 @@ func (p *Spec) until(s *State, v View, target int64) int64 {
 	case sluice.FixedWindow:
 		wait = v.End - v.Now
 	case sluice.Concurrency:
-		wait = untilFlights(s, v, target)
+		wait = untilHolders(s, v, target)
 	default:
 		wait = p.untilTokens(s, v, target)
 	}
@@ -258,7 +259,7 @@ func (p *Spec) Reset(s *State, v View) {
 	s.Used, s.Rem, s.Consumed = 0, 0, 0
 	if s.Ext != nil {
 		clear(s.Ext.Counts)
-		s.Ext.Flights = nil
+		s.Ext.Holders = nil
 		s.Ext.Recalled, s.Ext.RecallCost = 0, 0
 	}
 }
@@ -269,7 +270,7 @@ func (p *Spec) commit(s *State, v View) {
 	case sluice.SlidingWindow:
 		p.commitSliding(s, v)
 	case sluice.Concurrency:
-		commitFlights(s, v)
+		commitHolders(s, v)
 	default:
 		if s.Ext != nil {
 			p.commitHolds(s, v)

@@ -64,7 +64,7 @@ func copyOf(s *bucket.State) bucket.State {
 	if s.Ext != nil {
 		x := *s.Ext
 		x.Counts = append([]int64(nil), x.Counts...)
-		x.Flights = append([]bucket.Flight(nil), x.Flights...)
+		x.Holders = append([]bucket.Holder(nil), x.Holders...)
 		x.Holds = append([]bucket.Hold(nil), x.Holds...)
 		c.Ext = &x
 	}

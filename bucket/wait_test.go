@@ -37,7 +37,7 @@ func someState(r *rand.Rand, p *bucket.Spec) (s bucket.State, now int64) {
 		switch {
 		case p.Limit.Algorithm == sluice.Concurrency:
 			if amount <= v.Available() {
-				p.Board(&s, v, bucket.Flight{ID: fmt.Sprint(id), Cost: amount, Expires: now + r.Int64N(100)})
+				p.Board(&s, v, bucket.Holder{ID: fmt.Sprint(id), Cost: amount, Expires: now + r.Int64N(100)})
 			}
 		case r.IntN(3) == 0 && p.Holdable():
 			if n := p.Grantable(&s, v, 1, amount); n > 0 {
@@ -159,7 +159,7 @@ func TestIdleMeansAbsent(t *testing.T) {
 					t.Fatalf("%s at %d: %+v is not like an absent one: %+v, %+v", p.Limit, now, old, v, w)
 				}
 				if cost <= v.Available() && a == sluice.Concurrency {
-					f := bucket.Flight{ID: fmt.Sprint(r.Uint64()), Cost: cost, Expires: now + r.Int64N(100)}
+					f := bucket.Holder{ID: fmt.Sprint(r.Uint64()), Cost: cost, Expires: now + r.Int64N(100)}
 					p.Board(&old, v, f)
 					p.Board(&absent, w, f)
 				} else if cost <= v.Available() {
@@ -184,7 +184,7 @@ func TestManyStepsEqualOne(t *testing.T) {
 				now += r.Int64N(10)
 				v := p.View(&often, now)
 				if a == sluice.Concurrency {
-					p.Board(&often, v, bucket.Flight{ID: "passing", Expires: now})
+					p.Board(&often, v, bucket.Holder{ID: "passing", Expires: now})
 				} else {
 					p.Take(&often, v, 0)
 				}

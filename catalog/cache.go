@@ -28,9 +28,9 @@ const (
 	loadTimeout = 10 * time.Second
 	shards      = 64
 
-	// maxFlights is how many reads of one cache are under way at once. They go
+	// maxReadings is how many reads of one cache are under way at once. They go
 	// on when who began them is gone, so there must be an end to them.
-	maxFlights = 256
+	maxReadings = 256
 )
 
 // cache remembers answers, "nothing there" among them. Each is read once at a
@@ -58,10 +58,10 @@ type loaded[V any] struct {
 
 type shard[K comparable, V any] struct {
 	sync.RWMutex
-	entries map[K]*entry[V]
-	flights map[K]*flight[V]
-	hits    atomic.Int64 // here, for one counter for all would be fought over
-	misses  atomic.Int64
+	entries  map[K]*entry[V]
+	readings map[K]*reading[V]
+	hits     atomic.Int64 // here, for one counter for all would be fought over
+	misses   atomic.Int64
 }
 
 type entry[V any] struct {
@@ -71,7 +71,7 @@ type entry[V any] struct {
 	retryAt time.Time // after a failure: when to try to read it again
 }
 
-type flight[V any] struct {
+type reading[V any] struct {
 	done  chan struct{}
 	value V
 	err   error
@@ -90,10 +90,10 @@ type CacheStats struct {
 func newCache[K comparable, V any](entries int, ttl, stale time.Duration, clock func() time.Time, f *freshness,
 	load func(context.Context, K) (loaded[V], error)) *cache[K, V] {
 	c := &cache[K, V]{ttl: ttl, stale: stale, clock: clock, freshness: f, load: load,
-		each: max(1, entries/shards), room: make(chan struct{}, maxFlights)}
+		each: max(1, entries/shards), room: make(chan struct{}, maxReadings)}
 	for i := range c.shards {
 		c.shards[i].entries = map[K]*entry[V]{}
-		c.shards[i].flights = map[K]*flight[V]{}
+		c.shards[i].readings = map[K]*reading[V]{}
 	}
 	return c
 }
@@ -146,16 +146,16 @@ func (c *cache[K, V]) miss(ctx context.Context, sh *shard[K, V], k K, old *entry
 		defer timer.Stop()
 		patient = timer.C
 	}
-	f, err := c.wait(ctx, sh, k, patient)
+	r, err := c.wait(ctx, sh, k, patient)
 	if !usable {
 		if err != nil {
 			var none V
 			return none, err
 		}
-		return f.value, f.err
+		return r.value, r.err
 	}
-	if err == nil && f.err == nil {
-		return f.value, nil
+	if err == nil && r.err == nil {
+		return r.value, nil
 	}
 	c.served.Add(1)
 	return old.value, nil
@@ -163,22 +163,22 @@ func (c *cache[K, V]) miss(ctx context.Context, sh *shard[K, V], k K, old *entry
 
 var errImpatient = errors.New("it takes long, and there is an old answer")
 
-// wait waits for a read that has landed, and for room to begin one.
-func (c *cache[K, V]) wait(ctx context.Context, sh *shard[K, V], k K, patient <-chan time.Time) (*flight[V], error) {
+// wait waits until a reading is done, and for room to begin one.
+func (c *cache[K, V]) wait(ctx context.Context, sh *shard[K, V], k K, patient <-chan time.Time) (*reading[V], error) {
 	var room chan<- struct{}
 	var done <-chan struct{}
-	f := c.fly(ctx, sh, k, false)
+	r := c.join(ctx, sh, k, false)
 	for {
-		if f != nil {
-			room, done = nil, f.done
+		if r != nil {
+			room, done = nil, r.done
 		} else {
 			room = c.room
 		}
 		select {
 		case <-done:
-			return f, nil
+			return r, nil
 		case room <- struct{}{}:
-			f = c.fly(ctx, sh, k, true)
+			r = c.join(ctx, sh, k, true)
 		case <-patient:
 			return nil, errImpatient
 		case <-ctx.Done():
@@ -187,16 +187,16 @@ func (c *cache[K, V]) wait(ctx context.Context, sh *shard[K, V], k K, patient <-
 	}
 }
 
-// fly starts reading, or joins those who wait for it already. It answers nil
+// join starts a reading, or joins those who wait for it already. It returns nil
 // if there is no room for it, unless the caller has it.
-func (c *cache[K, V]) fly(ctx context.Context, sh *shard[K, V], k K, room bool) *flight[V] {
+func (c *cache[K, V]) join(ctx context.Context, sh *shard[K, V], k K, room bool) *reading[V] {
 	sh.Lock()
 	defer sh.Unlock()
-	if f := sh.flights[k]; f != nil {
+	if r := sh.readings[k]; r != nil {
 		if room {
 			<-c.room
 		}
-		return f
+		return r
 	}
 	if !room {
 		select {
@@ -205,36 +205,36 @@ func (c *cache[K, V]) fly(ctx context.Context, sh *shard[K, V], k K, room bool) 
 			return nil
 		}
 	}
-	f := &flight[V]{done: make(chan struct{})}
-	sh.flights[k] = f
+	r := &reading[V]{done: make(chan struct{})}
+	sh.readings[k] = r
 	// Others wait for it too, so it does not end with who began it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	go func() {
 		defer func() { <-c.room }()
 		defer cancel()
-		c.land(ctx, sh, k, f)
+		c.read(ctx, sh, k, r)
 	}()
-	return f
+	return r
 }
 
-// land reads until it has an answer that no change has overtaken, for whoever
+// read reads until it has an answer that no change has overtaken, for whoever
 // joined after the change must not get what was before it. That is looked at
 // under the lock, which those who join hold, too.
-func (c *cache[K, V]) land(ctx context.Context, sh *shard[K, V], k K, f *flight[V]) {
+func (c *cache[K, V]) read(ctx context.Context, sh *shard[K, V], k K, r *reading[V]) {
 	for try := 1; ; try++ {
 		e := &entry[V]{read: c.freshness.last.Load(), at: c.clock()}
 		c.loads.Add(1)
-		e.loaded, f.err = c.load(ctx, k)
+		e.loaded, r.err = c.load(ctx, k)
 		sh.Lock()
-		if f.err == nil && try < 10 && !c.freshness.fresh(e.read, e.slots) {
+		if r.err == nil && try < 10 && !c.freshness.fresh(e.read, e.slots) {
 			sh.Unlock()
 			continue
 		}
-		f.value = e.value
-		c.keep(sh, k, e, f.err)
-		delete(sh.flights, k)
+		r.value = e.value
+		c.keep(sh, k, e, r.err)
+		delete(sh.readings, k)
 		sh.Unlock()
-		close(f.done)
+		close(r.done)
 		return
 	}
 }

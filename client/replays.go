@@ -15,7 +15,7 @@ type replayJSON struct {
 	Key         string                   `json:"key"`
 	Token       *idempotency.Token       `json:"token,omitempty"`
 	Fingerprint *idempotency.Fingerprint `json:"fingerprint,omitempty"`
-	Lease       string                   `json:"lease,omitempty"`
+	Life        string                   `json:"life,omitempty"`
 	TTL         string                   `json:"ttl,omitempty"`
 	TakeOver    bool                     `json:"takeOver,omitempty"`
 	Response    *idempotency.Response    `json:"response,omitempty"`
@@ -35,21 +35,21 @@ type ReplayAnswer struct {
 
 // ClaimReplay asks for an idempotency key: the verdict says whether to run,
 // to replay, to wait or to refuse. Without a token the server draws one; a
-// lease of 0 means 30 s and a TTL of 0 a day. The scope's tenant is the
+// life of 0 means 30 s and a TTL of 0 a day. The scope's tenant is the
 // client's namespace, whatever it says.
 func (c *Client) ClaimReplay(ctx context.Context, claim idempotency.Claim) (ReplayAnswer, error) {
 	body := replayBody(claim.Scope)
 	if claim.Token != (idempotency.Token{}) {
 		body.Token = &claim.Token
 	}
-	body.Fingerprint, body.Lease, body.TTL, body.TakeOver = &claim.Fingerprint, span(claim.Lease), span(claim.TTL), claim.TakeOver
+	body.Fingerprint, body.Life, body.TTL, body.TakeOver = &claim.Fingerprint, span(claim.Life), span(claim.TTL), claim.TakeOver
 	return ask[ReplayAnswer](ctx, c, post(body, "replays", "claim"))
 }
 
-// ExtendReplay makes the lease of a claim end so long from now.
-func (c *Client) ExtendReplay(ctx context.Context, s idempotency.Scope, token idempotency.Token, lease time.Duration) error {
+// ExtendReplay makes a claim last so long from now.
+func (c *Client) ExtendReplay(ctx context.Context, s idempotency.Scope, token idempotency.Token, life time.Duration) error {
 	body := replayBody(s)
-	body.Token, body.Lease = &token, span(lease)
+	body.Token, body.Life = &token, span(life)
 	return c.do(ctx, post(body, "replays", "extend"), nil)
 }
 

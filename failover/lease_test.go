@@ -25,10 +25,10 @@ func TestLeasesOfAnOutageAreSettledLocally(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
 		ctx := context.Background()
 		breakOpen(t, l, s, f)
-		rpm, tpm, flights := demand("a"), demand("a"), demand("a")
+		rpm, tpm, parallel := demand("a"), demand("a"), demand("a")
 		tpm.Key.Limit, tpm.Cost = "tpm", 500*sluice.Token
-		flights.Key.Limit, flights.Limit = "flights", sluice.MustParse("3 concurrent")
-		lease, d := acquire(t, l, "pro", rpm, tpm, flights)
+		parallel.Key.Limit, parallel.Limit = "parallel", sluice.MustParse("3 concurrent")
+		lease, d := acquire(t, l, "pro", rpm, tpm, parallel)
 		if lease == nil || d.Source != sluice.Degraded || d.ID != lease.ID {
 			t.Fatalf("%+v", d)
 		}
@@ -39,7 +39,7 @@ func TestLeasesOfAnOutageAreSettledLocally(t *testing.T) {
 		if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "typo", Cost: 1}); !errors.As(err, &field) {
 			t.Errorf("a limit that is not in the lease: %v", err)
 		}
-		if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "flights", Cost: 2 * sluice.Token}); !errors.As(err, &field) {
+		if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "parallel", Cost: 2 * sluice.Token}); !errors.As(err, &field) {
 			t.Errorf("adjusting concurrency: %v", err)
 		}
 		d, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: 420 * sluice.Token})

@@ -33,9 +33,9 @@ const patient = 5 * time.Second
 // again. Nobody does anything else, no caller gets an error, and what they see
 // meanwhile is written down and drawn.
 //
-// It has everything a server has: tokens leased in advance over failover over
-// Redis. Half of the customers have limits that are leased, half have limits
-// that are too small for it, so that the store is asked all the time.
+// It has everything a server has: tokens held ahead of need over failover over
+// Redis. Half of the customers have limits of which tokens are held, half have
+// limits that are too small for it, so that the store is asked all the time.
 func TestOutageTimeline(t *testing.T) {
 	config := failover.Config{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	calm, away := 10*time.Second, *outageLength
@@ -54,18 +54,18 @@ func TestOutageTimeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leasing, err := advance.New(store, advance.Config{Log: quiet})
+	ahead, err := advance.New(store, advance.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := leasing.Close(); err != nil {
+		if err := ahead.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 
 	line := newTimeline(2*calm+away+20*time.Minute, store.State)
-	traffic := startTraffic(leasing, line)
+	traffic := startTraffic(ahead, line)
 	// see waits for some time, and then for so many answers of the kinds: on a
 	// busy machine time alone shows nothing.
 	see := func(at time.Duration, kinds ...kind) {

@@ -21,12 +21,12 @@ import (
 const style = `
 text { font: 12px system-ui, sans-serif; fill: #24292f }
 .paper { fill: #ffffff } .grid { stroke: #d0d7de } .mark { stroke: #24292f; stroke-dasharray: 4 3 } .title { font-size: 15px; font-weight: 600 }
-.store { fill: #2f81d0 } .leased { fill: #8ec5f0 } .degraded-passed { fill: #d99a1c } .degraded-refused { fill: #f0d08a } .unknown { fill: #b04fc4 } .errors { fill: #d1242f }
+.store { fill: #2f81d0 } .held { fill: #8ec5f0 } .degraded-passed { fill: #d99a1c } .degraded-refused { fill: #f0d08a } .unknown { fill: #b04fc4 } .errors { fill: #d1242f }
 .normal { fill: #3fa45b } .open { fill: #d1242f } .half-open { fill: #b04fc4 } .testing { fill: #d99a1c } .partial { fill: #b9ae2a } .stabilizing { fill: #7fae3a }
 .on-state { fill: #ffffff; font-size: 11px; font-weight: 600 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .paper { fill: #0d1117 } .grid { stroke: #30363d } .mark { stroke: #e6edf3 }
-.leased { fill: #1b4f80 } .degraded-refused { fill: #6b5218 }
+.held { fill: #1b4f80 } .degraded-refused { fill: #6b5218 }
 .on-state { fill: #0d1117 }
 }
 `

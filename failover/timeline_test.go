@@ -17,7 +17,7 @@ type kind int
 
 const (
 	exact    kind = iota // the store decided
-	leased               // decided with tokens in hand, or by the deny cache
+	held                 // decided with tokens in hand, or by the deny cache
 	degraded             // passed by a local quota
 	denied               // refused by one
 	unknown              // decided locally after no answer
@@ -26,7 +26,7 @@ const (
 )
 
 func (k kind) String() string {
-	return [kinds]string{"store", "leased", "degraded, passed", "degraded, refused", "unknown", "errors"}[k]
+	return [kinds]string{"store", "held", "degraded, passed", "degraded, refused", "unknown", "errors"}[k]
 }
 
 // slot is how long one entry of a timeline is.
@@ -97,8 +97,8 @@ func (l *timeline) note(d *sluice.Decision, err error, took time.Duration, recov
 		l.firstError.CompareAndSwap(nil, err)
 	case d.Source == sluice.FromStore:
 		k = exact
-	case d.Source == sluice.FromLease || d.Source == sluice.FromDenyCache:
-		k = leased
+	case d.Source == sluice.FromHeld || d.Source == sluice.FromDenyCache:
+		k = held
 	case d.Source == sluice.Unknown:
 		k = unknown
 	case d.Allowed:

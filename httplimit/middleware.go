@@ -37,7 +37,7 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.next.ServeHTTP(w, r)
 	case c.Decision.ID != "":
 		c.Headers(w.Header())
-		m.leased(w, r, c)
+		m.withLease(w, r, c)
 	default:
 		c.Headers(w.Header())
 		m.plain(w, r, c)
@@ -64,8 +64,8 @@ func (m *handler) plain(w http.ResponseWriter, r *http.Request, c *Call) {
 	}
 }
 
-// leased serves a request that holds a lease.
-func (m *handler) leased(w http.ResponseWriter, r *http.Request, c *Call) {
+// withLease serves a request that holds a lease.
+func (m *handler) withLease(w http.ResponseWriter, r *http.Request, c *Call) {
 	s := m.gate.hold(r.Context(), c)
 	served := false
 	defer func() {

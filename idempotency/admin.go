@@ -59,7 +59,7 @@ func (k *Keeper) ForgetAll(ctx context.Context, whose Whose) (int, error) {
 
 // Settle decides what a crashed run counts as: with a response, as done, which
 // is then what repeats get; with nil, as never run. It answers [ErrNotCrashed]
-// unless the run's lease has lapsed.
+// unless the run's claim has lapsed.
 func (k *Keeper) Settle(ctx context.Context, s Scope, r *Response) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (k *Keeper) Settle(ctx context.Context, s Scope, r *Response) error {
 	// whoever else settles.
 	claim := Claim{
 		Scope: s, Token: NewToken(), Fingerprint: record.Fingerprint,
-		Lease: storePatience, TTL: max(MinTTL, record.Expires.Sub(record.Started)), TakeOver: true,
+		Life: storePatience, TTL: max(MinTTL, record.Expires.Sub(record.Started)), TakeOver: true,
 	}
 	a, err := k.store.Claim(ctx, &claim)
 	if err != nil {

@@ -76,7 +76,7 @@ func TestFiguresRecentReplaysAndKeys(t *testing.T) {
 func TestStepByStep(t *testing.T) {
 	ctx := t.Context()
 	k := memoryKeeper(t)
-	claim := idempotency.Claim{Scope: scope("k"), Token: idempotency.NewToken(), Lease: time.Second, TTL: time.Hour}
+	claim := idempotency.Claim{Scope: scope("k"), Token: idempotency.NewToken(), Life: time.Second, TTL: time.Hour}
 	a, err := k.Claim(ctx, claim)
 	if err != nil || a.Verdict != idempotency.Claimed {
 		t.Fatal(a.Verdict, err)
@@ -100,7 +100,7 @@ func TestStepByStep(t *testing.T) {
 	}
 	for name, change := range map[string]func(*idempotency.Claim){
 		"token":  func(c *idempotency.Claim) { c.Token = idempotency.Token{} },
-		"lease":  func(c *idempotency.Claim) { c.Lease = 2 * time.Hour },
+		"life":   func(c *idempotency.Claim) { c.Life = 2 * time.Hour },
 		"ttl":    func(c *idempotency.Claim) { c.TTL = 0 },
 		"key":    func(c *idempotency.Claim) { c.Scope.Key = "" },
 		"tenant": func(c *idempotency.Claim) { c.Scope.Tenant = strings.Repeat("x", 256) },

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// beat extends the lease of a claim while its work goes on.
+// beat extends a claim while its work goes on.
 type beat struct {
 	keeper *Keeper
 	scope  Scope
 	token  Token
-	lease  time.Duration
+	life   time.Duration
 	end    time.Time   // when the work has taken too long; zero for never
 	lost   func(error) // is told why there is no claim to extend any more
 
@@ -23,14 +23,14 @@ type beat struct {
 
 // beats starts extending. Most work ends before the first time, so it costs
 // no more than a timer.
-func (k *Keeper) beats(s Scope, token Token, lease, most time.Duration, lost func(error)) *beat {
-	b := &beat{keeper: k, scope: s, token: token, lease: lease, lost: lost}
+func (k *Keeper) beats(s Scope, token Token, life, most time.Duration, lost func(error)) *beat {
+	b := &beat{keeper: k, scope: s, token: token, life: life, lost: lost}
 	if most > 0 {
 		b.end = time.Now().Add(most)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.timer = time.AfterFunc(b.next(lease/3), b.extend)
+	b.timer = time.AfterFunc(b.next(life/3), b.extend)
 	return b
 }
 
@@ -47,9 +47,9 @@ func (b *beat) extend() {
 		b.lost(ErrTooLong)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.lease/3)
+	ctx, cancel := context.WithTimeout(context.Background(), b.life/3)
 	defer cancel()
-	err := b.keeper.store.Extend(ctx, b.scope.ID(), b.token, b.lease)
+	err := b.keeper.store.Extend(ctx, b.scope.ID(), b.token, b.life)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -57,11 +57,11 @@ func (b *beat) extend() {
 	case errors.Is(err, ErrLost):
 		b.lost(ErrLost)
 	case err != nil:
-		// There is time for some more attempts before the lease is over.
-		b.keeper.log.Warn("idempotency: a lease could not be extended", "route", b.scope.Route, "error", err)
-		b.timer.Reset(b.next(b.lease / 10))
+		// There is time for some more attempts before the claim lapses.
+		b.keeper.log.Warn("idempotency: a claim could not be extended", "route", b.scope.Route, "error", err)
+		b.timer.Reset(b.next(b.life / 10))
 	default:
-		b.timer.Reset(b.next(b.lease / 3))
+		b.timer.Reset(b.next(b.life / 3))
 	}
 }
 

@@ -6,7 +6,7 @@ import "time"
 // time. It is the reference: every store decides the same, in its own words.
 //
 // If the verdict is Claimed or TakenOver, next is the record to write. If it is
-// Busy and next is not nil, the store's clock was set back, so that the lease
+// Busy and next is not nil, the store's clock was set back, so that the claim
 // would last longer than it was given for; next has it end in time.
 func Decide(found *Record, c *Claim, now time.Time) (v Verdict, next *Record) {
 	switch {
@@ -18,10 +18,10 @@ func Decide(found *Record, c *Claim, now time.Time) (v Verdict, next *Record) {
 		return Finished, nil
 	case found.State == Running && found.Token == c.Token:
 		return Claimed, found // the same claim, sent again
-	case found.State == Running && now.Before(found.LeaseEnds):
-		if latest := now.Add(found.Lease); latest.Before(found.LeaseEnds) {
+	case found.State == Running && now.Before(found.ClaimEnds):
+		if latest := now.Add(found.Life); latest.Before(found.ClaimEnds) {
 			clamped := *found
-			clamped.LeaseEnds = latest
+			clamped.ClaimEnds = latest
 			return Busy, &clamped
 		}
 		return Busy, nil
@@ -34,6 +34,6 @@ func Decide(found *Record, c *Claim, now time.Time) (v Verdict, next *Record) {
 func begin(c *Claim, now time.Time, attempt int64) *Record {
 	return &Record{
 		Scope: c.Scope, Fingerprint: c.Fingerprint, Token: c.Token, Attempts: attempt,
-		Started: now, Lease: c.Lease, LeaseEnds: now.Add(c.Lease), Expires: now.Add(c.TTL),
+		Started: now, Life: c.Life, ClaimEnds: now.Add(c.Life), Expires: now.Add(c.TTL),
 	}
 }

@@ -11,8 +11,8 @@
 //   - [Send] makes an outgoing call, such as a webhook, once for each key.
 //
 // A request that finds no record claims its key: one atomic step that inserts
-// or fails, with a lease and a token drawn for it alone. The lease is extended
-// while the work goes on. If the process dies, the lease lapses, and the route
+// or fails, with a life and a token drawn for it alone. The claim is extended
+// while the work goes on. If the process dies, the claim lapses, and the route
 // decides whether the next request runs the work again or is told that the
 // outcome is unknown. Whoever lost its claim meanwhile cannot overwrite what
 // the newer one stores, because its token is no longer the record's.

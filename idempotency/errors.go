@@ -4,7 +4,7 @@ import "errors"
 
 var (
 	// ErrLost is the answer to a claim's holder that has lost it: it was taken
-	// over after its lease, settled, released or forgotten. Nothing was
+	// over after it lapsed, settled, released or forgotten. Nothing was
 	// written.
 	ErrLost = errors.New("the claim is no longer held")
 

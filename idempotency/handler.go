@@ -59,7 +59,7 @@ func (k *Keeper) serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		Scope:       Scope{Tenant: route.Tenant(r), Method: r.Method, Route: route.Name, Key: key},
 		Token:       NewToken(),
 		Fingerprint: body.fingerprint(r, route),
-		Lease:       route.Lease, TTL: route.TTL, TakeOver: route.OnCrash == RunAgain,
+		Life:        route.Life, TTL: route.TTL, TakeOver: route.OnCrash == RunAgain,
 	}
 	run := &run{keeper: k, route: route, claim: &claim, payload: body}
 	// A claim that is broken off because its client goes might have been made.

@@ -163,7 +163,7 @@ func TestRoutesAreChecked(t *testing.T) {
 		"route.name":       {Tenant: tenant},
 		"route.tenant":     {Name: "x"},
 		"route.ttl":        {Name: "x", Tenant: tenant, TTL: time.Millisecond},
-		"route.lease":      {Name: "x", Tenant: tenant, Lease: 2 * time.Hour},
+		"route.life":       {Name: "x", Tenant: tenant, Life: 2 * time.Hour},
 		"route.max_run":    {Name: "x", Tenant: tenant, MaxRun: 25 * time.Hour},
 		"route.max_body":   {Name: "x", Tenant: tenant, MaxBody: -1},
 		"route.max_buffer": {Name: "x", Tenant: tenant, MaxBuffer: 1 << 40},

@@ -36,10 +36,10 @@ const (
 
 // The bounds of what a claim may ask for.
 const (
-	MinLease = 100 * time.Millisecond
-	MaxLease = time.Hour
-	MinTTL   = time.Second
-	MaxTTL   = 90 * 24 * time.Hour
+	MinLife = 100 * time.Millisecond
+	MaxLife = time.Hour
+	MinTTL  = time.Second
+	MaxTTL  = 90 * 24 * time.Hour
 )
 
 // Keeper keeps the records of writes. It is safe for concurrent use.
@@ -86,7 +86,7 @@ func (k *Keeper) Close() error {
 
 // Claim asks for a key. If the answer's verdict is held, the work is to be
 // done and ended by [Keeper.Complete] or [Keeper.Release]; until then
-// [Keeper.Extend] has to come before the lease is over.
+// [Keeper.Extend] has to come before the claim lapses.
 func (k *Keeper) Claim(ctx context.Context, c Claim) (Answer, error) {
 	if err := c.validate(); err != nil {
 		return Answer{}, err
@@ -126,8 +126,8 @@ func (c *Claim) validate() error {
 		return &sluice.FieldError{Field: "idempotency.token", Value: c.Token, Reason: "must be drawn by NewToken"}
 	case c.TTL < MinTTL || c.TTL > MaxTTL:
 		return between("ttl", c.TTL, MinTTL, MaxTTL)
-	case c.Lease < MinLease || c.Lease > min(MaxLease, c.TTL):
-		return between("lease", c.Lease, MinLease, min(MaxLease, c.TTL))
+	case c.Life < MinLife || c.Life > min(MaxLife, c.TTL):
+		return between("life", c.Life, MinLife, min(MaxLife, c.TTL))
 	}
 	return nil
 }
@@ -159,13 +159,13 @@ func (k *Keeper) countReplay(a *Answer, r *Response) {
 	k.seen.replayed(a.Record.Scope.ID(), a)
 }
 
-// Extend makes the lease of a claim end so long from now, or answers
+// Extend makes a claim last so long from now, or answers
 // [ErrLost].
-func (k *Keeper) Extend(ctx context.Context, s Scope, token Token, lease time.Duration) error {
-	if lease < MinLease || lease > MaxLease {
-		return between("lease", lease, MinLease, MaxLease)
+func (k *Keeper) Extend(ctx context.Context, s Scope, token Token, life time.Duration) error {
+	if life < MinLife || life > MaxLife {
+		return between("life", life, MinLife, MaxLife)
 	}
-	return k.store.Extend(ctx, s.ID(), token, lease)
+	return k.store.Extend(ctx, s.ID(), token, life)
 }
 
 // Complete ends a claim: from now on, for so long, its response is r.

@@ -142,7 +142,7 @@ func (m *Memory) answer(v Verdict, e *entry, now time.Time) Answer {
 // at is the record as it looks at a time.
 func (e *entry) at(now time.Time) Record {
 	r := e.Record
-	r.Crashed = r.State == Running && !now.Before(r.LeaseEnds)
+	r.Crashed = r.State == Running && !now.Before(r.ClaimEnds)
 	return r
 }
 
@@ -181,8 +181,8 @@ func (m *Memory) held(id ID, token Token, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// Extend moves the end of a lease.
-func (m *Memory) Extend(ctx context.Context, id ID, token Token, lease time.Duration) error {
+// Extend moves the end of a claim.
+func (m *Memory) Extend(ctx context.Context, id ID, token Token, life time.Duration) error {
 	now, err := m.enter(ctx)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (m *Memory) Extend(ctx context.Context, id ID, token Token, lease time.Dura
 	if e.State != Running {
 		return ErrLost
 	}
-	e.Lease, e.LeaseEnds = lease, now.Add(lease)
+	e.Life, e.ClaimEnds = life, now.Add(life)
 	return nil
 }
 

@@ -80,8 +80,8 @@ func (k *Keeper) refuse(w http.ResponseWriter, p Problem) {
 }
 
 // retryAfter suggests when to ask again about a run: when it has taken twice
-// as long as it has so far, but not after its lease is over.
+// as long as it has so far, but not after its claim ends.
 func retryAfter(a *Answer) int {
-	wait := min(a.Now.Sub(a.Record.Started), a.Record.LeaseEnds.Sub(a.Now))
+	wait := min(a.Now.Sub(a.Record.Started), a.Record.ClaimEnds.Sub(a.Now))
 	return max(1, int((wait+time.Second-1)/time.Second))
 }

@@ -39,7 +39,7 @@ const workerVariable = "SLUICE_IDEMPOTENCY_WORKER"
 type workerConfig struct {
 	Store, Address string
 	OnCrash        idempotency.OnCrash
-	Lease          time.Duration
+	Life           time.Duration
 	Entries        string // a file: a line for each time the handler is entered
 	Gate           string // a file: the handler goes on when it is there
 }
@@ -70,7 +70,7 @@ func (c *workerConfig) handler() (http.Handler, error) {
 		return nil, err
 	}
 	route := &idempotency.Route{
-		Name: "/orders", Tenant: func(*http.Request) string { return "" }, Lease: c.Lease,
+		Name: "/orders", Tenant: func(*http.Request) string { return "" }, Life: c.Life,
 		OnCrash: c.OnCrash, OnUnavailable: idempotency.Refuse,
 	}
 	if err := route.Prepare(); err != nil {
@@ -267,7 +267,7 @@ func eachSharedStore(t *testing.T, run func(t *testing.T, c workerConfig)) {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			run(t, workerConfig{
-				Store: kind, Address: address, Lease: 30 * time.Second,
+				Store: kind, Address: address, Life: 30 * time.Second,
 				Entries: filepath.Join(dir, "entries"), Gate: filepath.Join(dir, "gate"),
 			})
 		})
@@ -335,7 +335,7 @@ func killFirst(t *testing.T, c *workerConfig) (all *tally, urls []string) {
 
 func TestKilledInTheHandlerAndRunAgain(t *testing.T) {
 	eachSharedStore(t, func(t *testing.T, c workerConfig) {
-		c.Lease = 2 * time.Second
+		c.Life = 2 * time.Second
 		all, _ := killFirst(t, &c)
 		all.want(t, created)
 		pids := entries(t, c.Entries)
@@ -350,7 +350,7 @@ func TestKilledInTheHandlerAndRunAgain(t *testing.T) {
 
 func TestKilledInTheHandlerAndOutcomeUnknown(t *testing.T) {
 	eachSharedStore(t, func(t *testing.T, c workerConfig) {
-		c.Lease, c.OnCrash = 2*time.Second, idempotency.OutcomeUnknown
+		c.Life, c.OnCrash = 2*time.Second, idempotency.OutcomeUnknown
 		all, _ := killFirst(t, &c)
 		all.want(t, func(answer string) bool { return answer == idempotency.CodeUnknown })
 		if n := len(entries(t, c.Entries)); n != 1 {

@@ -34,12 +34,12 @@ type Route struct {
 	// TTL is how long a result is kept. 0 means 24 h.
 	TTL time.Duration
 
-	// Lease is how long after a crash a run counts as going on. Runs that take
-	// longer extend it. 0 means 30 s.
-	Lease time.Duration
+	// Life is how long a claim stands unless it is extended: so long after a
+	// crash a run counts as going on. Runs that take longer extend it. 0 means 30 s.
+	Life time.Duration
 
 	// MaxRun ends the context of a run that takes longer, and extends its
-	// lease no more: a run does not end when its client goes. 0 means 1 h.
+	// claim no more: a run does not end when its client goes. 0 means 1 h.
 	MaxRun time.Duration
 
 	// Statuses are those that are stored, such as "2xx" or "404"; all others
@@ -126,7 +126,7 @@ func (o *OnUnavailable) UnmarshalText(b []byte) error {
 
 const (
 	defaultTTL    = 24 * time.Hour
-	defaultLease  = 30 * time.Second
+	defaultLife   = 30 * time.Second
 	defaultMaxRun = time.Hour
 	defaultBody   = 1 << 20
 	mostBody      = 64 << 20
@@ -140,7 +140,7 @@ var neverStored = []int{401, 403, 408, 409, 425, 429, 503}
 // prepared before it is used, and not changed after.
 func (r *Route) Prepare() error {
 	setDefault(&r.TTL, defaultTTL)
-	setDefault(&r.Lease, min(defaultLease, r.TTL))
+	setDefault(&r.Life, min(defaultLife, r.TTL))
 	setDefault(&r.MaxRun, min(defaultMaxRun, r.TTL))
 	setDefault(&r.MaxBody, defaultBody)
 	setDefault(&r.MaxBuffer, defaultBody)
@@ -154,8 +154,8 @@ func (r *Route) Prepare() error {
 		return bad("tenant", "none", "must be given, or one caller gets another's responses; if there is only one caller, answer a constant")
 	case r.TTL < MinTTL || r.TTL > MaxTTL:
 		return bad("ttl", r.TTL, fmt.Sprintf("must be %s to %s", MinTTL, MaxTTL))
-	case r.Lease < MinLease || r.Lease > MaxLease || r.Lease > r.TTL:
-		return bad("lease", r.Lease, fmt.Sprintf("must be %s to %s, and at most the ttl", MinLease, MaxLease))
+	case r.Life < MinLife || r.Life > MaxLife || r.Life > r.TTL:
+		return bad("life", r.Life, fmt.Sprintf("must be %s to %s, and at most the ttl", MinLife, MaxLife))
 	case r.MaxRun < 0 || r.MaxRun > r.TTL: // a record that expires under a run lets a repeat in
 		return bad("max_run", r.MaxRun, "must be above 0 and at most the ttl")
 	case r.MaxBody < 0 || r.MaxBody > mostBody:

@@ -23,7 +23,7 @@ func (u *run) do(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	k, route := u.keeper, u.route
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	u.beat = k.beats(u.claim.Scope, u.claim.Token, route.Lease, route.MaxRun, cancel)
+	u.beat = k.beats(u.claim.Scope, u.claim.Token, route.Life, route.MaxRun, cancel)
 	defer u.beat.stop()
 
 	u.recorder = newRecorder(w, route.MaxBody, func(status int, why Loss) {

@@ -59,7 +59,7 @@ func TestALongRunKeepsItsClaim(t *testing.T) {
 		wg.Go(func() { wantAnswer(t, do(h, post("k", "x")), 200, "done", false) })
 		<-inner.entered
 		for range 20 {
-			time.Sleep(2 * time.Minute) // each four leases long
+			time.Sleep(2 * time.Minute) // each four lives of a claim long
 			wantCode(t, do(h, post("k", "x")), 409, idempotency.CodeRunning)
 		}
 		inner.release <- "done"
@@ -80,7 +80,7 @@ func TestARunThatHangsIsGivenUp(t *testing.T) {
 		if !errors.Is(context.Cause(ctx), idempotency.ErrTooLong) {
 			t.Errorf("the cause is %v", context.Cause(ctx))
 		}
-		wantCode(t, do(h, post("k", "x")), 409, idempotency.CodeRunning) // its lease is not over
+		wantCode(t, do(h, post("k", "x")), 409, idempotency.CodeRunning) // its claim has not lapsed
 		time.Sleep(30 * time.Second)
 		wg.Go(func() { wantAnswer(t, do(h, post("k", "x")), 200, "second", false) })
 		<-inner.entered
@@ -112,7 +112,7 @@ func crash(t *testing.T, k *idempotency.Keeper, h http.Handler, inner *held, key
 		t.Fatal(err)
 	}
 	a, err := k.Claim(t.Context(), idempotency.Claim{
-		Scope: scope(key), Token: idempotency.NewToken(), Fingerprint: record.Fingerprint, Lease: 30 * time.Second, TTL: 24 * time.Hour,
+		Scope: scope(key), Token: idempotency.NewToken(), Fingerprint: record.Fingerprint, Life: 30 * time.Second, TTL: 24 * time.Hour,
 	})
 	if err != nil || a.Verdict != idempotency.Claimed {
 		t.Fatal(a.Verdict, err)

@@ -44,8 +44,9 @@ type Call struct {
 	// it is longer, also up to MaxPause. 0 means 1 s and 1 min.
 	Pause, MaxPause time.Duration
 
-	// Lease is how long after a crash nobody else sends. 0 means 30 s.
-	Lease time.Duration
+	// Life is how long a claim stands unless it is extended: so long after a
+	// crash nobody else sends. 0 means 30 s.
+	Life time.Duration
 
 	// TTL is how long the result is kept, and so for how long the call is not
 	// made again. 0 means 7 days.
@@ -77,7 +78,7 @@ func (c Call) withDefaults() (Call, error) {
 	setDefault(&c.Pause, sendPause)
 	setDefault(&c.MaxPause, max(sendMaxPause, c.Pause))
 	setDefault(&c.TTL, sendTTL)
-	setDefault(&c.Lease, min(defaultLease, c.TTL))
+	setDefault(&c.Life, min(defaultLife, c.TTL))
 	bad := func(field string, value any, reason string) error {
 		return &sluice.FieldError{Field: "call." + field, Value: value, Reason: reason}
 	}
@@ -139,7 +140,7 @@ func Send(ctx context.Context, k *Keeper, call Call) (Delivery, error) {
 	d := Delivery{Key: call.derivedKey()}
 	claim := Claim{
 		Scope: call.scope(), Token: NewToken(), Fingerprint: call.fingerprint(),
-		Lease: call.Lease, TTL: call.TTL, TakeOver: true,
+		Life: call.Life, TTL: call.TTL, TakeOver: true,
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		a, err := k.Claim(ctx, claim)
@@ -166,7 +167,7 @@ func Send(ctx context.Context, k *Keeper, call Call) (Delivery, error) {
 func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery) (Delivery, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	beat := k.beats(claim.Scope, claim.Token, claim.Lease, 0, cancel)
+	beat := k.beats(claim.Scope, claim.Token, claim.Life, 0, cancel)
 	var err error
 	for pause := call.Pause; ; pause = min(2*pause, call.MaxPause) {
 		d.Tries++

@@ -18,8 +18,8 @@ type Store interface {
 	// Claim decides c as [Decide] does, and writes what follows from it.
 	Claim(ctx context.Context, c *Claim) (Answer, error)
 
-	// Extend makes the lease of a running claim end so long from now.
-	Extend(ctx context.Context, id ID, token Token, lease time.Duration) error
+	// Extend makes a running claim last so long from now.
+	Extend(ctx context.Context, id ID, token Token, life time.Duration) error
 
 	// Finish ends a claim with a result. Finishing again with the same token
 	// and state is no error and changes nothing.
@@ -65,8 +65,8 @@ type Claim struct {
 	Scope       Scope         `json:"scope"`
 	Token       Token         `json:"token"` // the claim's own: see [NewToken]
 	Fingerprint Fingerprint   `json:"fingerprint"`
-	Lease       time.Duration `json:"lease"` // after it a claim that was not extended counts as crashed
-	TTL         time.Duration `json:"ttl"`   // how long the record is kept, finished or not
+	Life        time.Duration `json:"life"` // how long the claim stands unless it is extended
+	TTL         time.Duration `json:"ttl"`  // how long the record is kept, finished or not
 	TakeOver    bool          `json:"takeOver"`
 }
 
@@ -118,7 +118,7 @@ type Answer struct {
 type State uint8
 
 const (
-	// Running: its lease is extended as long as its process lives.
+	// Running: its claim is extended as long as its process lives.
 	Running State = iota
 	// Done: the result is final.
 	Done
@@ -158,13 +158,13 @@ func parseName[N ~uint8](to *N, field, text string, names []string) error {
 type Record struct {
 	Scope       Scope         `json:"scope"`
 	State       State         `json:"state"`
-	Crashed     bool          `json:"crashed,omitempty"` // running, but the lease has lapsed
+	Crashed     bool          `json:"crashed,omitempty"` // running, but the claim has lapsed
 	Fingerprint Fingerprint   `json:"fingerprint"`
 	Token       Token         `json:"-"` // who has it may write: not for showing
 	Attempts    int64         `json:"attempts"`
 	Started     time.Time     `json:"started"` // the latest attempt
-	Lease       time.Duration `json:"-"`
-	LeaseEnds   time.Time     `json:"leaseEnds"`
+	Life        time.Duration `json:"-"`
+	ClaimEnds   time.Time     `json:"claimEnds"`
 	Finished    time.Time     `json:"finished,omitzero"`
 	Expires     time.Time     `json:"expires"`
 	Replays     int64         `json:"replays"`

@@ -56,7 +56,7 @@ func TestForgettingAll(t *testing.T) {
 		for i := range n {
 			_, err := k.Claim(ctx, idempotency.Claim{
 				Scope: idempotency.Scope{Tenant: tenant, Method: "POST", Route: "/orders", Key: fmt.Sprint(i)},
-				Token: idempotency.NewToken(), Lease: time.Minute, TTL: time.Hour,
+				Token: idempotency.NewToken(), Life: time.Minute, TTL: time.Hour,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -121,7 +121,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 		case flies && !flew:
 			consumed = change // the bucket was started anew; nothing of the lease is in it
 		case flies:
-			returned = p.settleFlight(st, expires)
+			returned = p.settleHolder(st, expires)
 			consumed = -returned
 		default:
 			consumed, returned = p.adjust(change, r.taken)
@@ -202,9 +202,9 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 	return costs, nil
 }
 
-// settleFlight frees or extends the lease's place in a concurrency limit, and
+// settleHolder frees or extends the lease's place in a concurrency limit, and
 // answers what was refunded: committing is no refund.
-func (p *place) settleFlight(st *sluice.Settlement, expires int64) int64 {
+func (p *place) settleHolder(st *sluice.Settlement, expires int64) int64 {
 	p.changed = true
 	switch st.Action {
 	case sluice.Commit:

@@ -21,8 +21,8 @@ func extSize(x *bucket.Ext) int64 {
 	if x == nil {
 		return 0
 	}
-	const header, flight, hold, ticket = 128, 64, 32, 40 // a flight with an id of the usual length
-	return header + 8*int64(cap(x.Counts)) + flight*int64(cap(x.Flights)) + hold*int64(cap(x.Holds)) + ticket*int64(cap(x.Tickets))
+	const header, holder, hold, ticket = 128, 64, 32, 40 // a holder with an id of the usual length
+	return header + 8*int64(cap(x.Counts)) + holder*int64(cap(x.Holders)) + hold*int64(cap(x.Holds)) + ticket*int64(cap(x.Tickets))
 }
 
 func cloneExt(x *bucket.Ext) *bucket.Ext {
@@ -30,6 +30,6 @@ func cloneExt(x *bucket.Ext) *bucket.Ext {
 		return nil
 	}
 	c := *x
-	c.Counts, c.Flights, c.Holds, c.Tickets = slices.Clone(x.Counts), slices.Clone(x.Flights), slices.Clone(x.Holds), slices.Clone(x.Tickets)
+	c.Counts, c.Holders, c.Holds, c.Tickets = slices.Clone(x.Counts), slices.Clone(x.Holders), slices.Clone(x.Holds), slices.Clone(x.Tickets)
 	return &c
 }

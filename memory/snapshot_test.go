@@ -29,7 +29,7 @@ func TestSnapshotBringsEverythingBack(t *testing.T) {
 		}
 	}
 	inFlight := sluice.Take{ID: "lease-1", Keep: time.Hour, Demands: []sluice.Demand{
-		{Key: sluice.Key{Entity: "llm", Limit: "flights"}, Limit: sluice.MustParse("2 concurrent")},
+		{Key: sluice.Key{Entity: "llm", Limit: "parallel"}, Limit: sluice.MustParse("2 concurrent")},
 		{Key: sluice.Key{Entity: "llm", Limit: "tpm"}, Limit: sluice.MustParse("1000/minute"), Cost: 400 * sluice.Token},
 	}}
 	if lease, d, err := l.Acquire(ctx, inFlight); err != nil || lease == nil {
@@ -77,6 +77,31 @@ func TestSnapshotBringsEverythingBack(t *testing.T) {
 	}
 	if d, err := l.Peek(ctx, sluice.Demand{Key: hold.Key, Limit: hold.Limit}); err != nil || d.Results[0].Remaining != 9*sluice.Token {
 		t.Errorf("after returning a hold from the snapshot: %+v, %v", d, err)
+	}
+}
+
+// TestASnapshotIsReadByLaterVersions reads a file that was written when the
+// holders of a concurrency limit had another name in Go.
+func TestASnapshotIsReadByLaterVersions(t *testing.T) {
+	content, err := os.ReadFile("testdata/lease.snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := newClock()
+	config := memory.Config{Snapshot: filepath.Join(t.TempDir(), "state"), Clock: clock.now}
+	if err := os.WriteFile(config.Snapshot, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, config)
+	l, two := sluice.New(s), demand("a", "2 concurrent")
+	if d, err := l.Peek(t.Context(), two); err != nil || d.Results[0].Remaining != sluice.Token || d.Results[0].ResetAfter != time.Hour {
+		t.Errorf("with a lease of an hour open: %+v, %v", d, err)
+	}
+	if err := l.Lease("lease-1").Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if d, err := l.Peek(t.Context(), two); err != nil || d.Results[0].Remaining != 2*sluice.Token {
+		t.Errorf("after it was released: %+v, %v", d, err)
 	}
 }
 

@@ -101,7 +101,7 @@ func (p *place) carryOut(t *sluice.Take, dm *sluice.Demand, allowed bool, res *s
 		return
 	}
 	if dm.Limit.Algorithm == sluice.Concurrency {
-		p.spec.Board(&p.state, p.view, bucket.Flight{ID: t.ID, Cost: cost, Expires: expires})
+		p.spec.Board(&p.state, p.view, bucket.Holder{ID: t.ID, Cost: cost, Expires: expires})
 	} else {
 		cost = p.spec.Take(&p.state, p.view, cost)
 	}

@@ -11,7 +11,7 @@ import (
 
 // Calls is a [sluice.Store] that times the calls of another one, for
 // Prometheus. It belongs right in front of a shared store, behind failover and
-// leasing, where a call is a trip over the network and two looks at the clock
+// package advance, where a call is a trip over the network and two looks at the clock
 // do not matter. In front of a memory store it has nothing to tell that
 // [Takes] does not.
 type Calls struct {

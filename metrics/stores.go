@@ -74,20 +74,20 @@ func Redis(s *redislimits.Store) prometheus.Collector {
 	})
 }
 
-// Advance shows the figures of leasing.
+// Advance shows the figures of tokens held ahead of need.
 func Advance(s *advance.Store) prometheus.Collector {
 	return collect([]figure{
-		{name: "sluice_lease_hits_total", help: "Takes decided with tokens in hand."},
+		{name: "sluice_held_hits_total", help: "Takes decided with tokens in hand."},
 		{name: "sluice_deny_cache_hits_total", help: "Takes refused by the deny cache."},
 		{name: "sluice_exact_takes_total", help: "Takes that the store decided."},
 		{name: "sluice_holds_asked_total", help: "Requests for tokens in advance."},
 		{name: "sluice_holds_granted_total", help: "Requests for tokens in advance that got some."},
 		{name: "sluice_holds_returned_total", help: "Holds given back."},
 		{name: "sluice_holds_distrusted_total", help: "Times that all holds were dropped because a clock ran ahead."},
-		{name: "sluice_leased_buckets", help: "Buckets of which this node has tokens or refusals."},
+		{name: "sluice_held_buckets", help: "Buckets of which this node has tokens or refusals."},
 	}, func(add func(int, float64, ...string)) {
 		st := s.Stats()
-		for i, n := range []int64{st.Leased, st.Denied, st.Exact, st.Asked, st.Granted, st.Returned, st.Distrusted, st.Buckets} {
+		for i, n := range []int64{st.Held, st.Denied, st.Exact, st.Asked, st.Granted, st.Returned, st.Distrusted, st.Buckets} {
 			add(i, float64(n))
 		}
 	})

@@ -33,7 +33,7 @@ func (s *Scheduler) Assign(ctx context.Context, r Request) (Slot, error) {
 		return Slot{}, err
 	}
 	began := time.Now()
-	slot, err := s.flights.assign(ctx, &r)
+	slot, err := s.queue.assign(ctx, &r)
 	s.stats.took(time.Since(began))
 	return slot, err
 }

@@ -36,7 +36,7 @@ func (d *Dispatcher) letGo(s *Slot) {
 
 // beat renews all claims now and then.
 func (d *Dispatcher) beat(ctx context.Context) {
-	ticker := time.NewTicker(d.config.Lease / 3)
+	ticker := time.NewTicker(d.config.Life / 3)
 	defer ticker.Stop()
 	for {
 		select {
@@ -58,7 +58,7 @@ func (d *Dispatcher) renew(ctx context.Context) {
 	if len(claims) == 0 {
 		return
 	}
-	lost, err := d.s.store.Renew(ctx, d.s.namespace, claims, d.s.clock.now().Add(d.config.Lease))
+	lost, err := d.s.store.Renew(ctx, d.s.namespace, claims, d.s.clock.now().Add(d.config.Life))
 	if err != nil {
 		if ctx.Err() == nil {
 			d.s.log.Warn("claims could not be renewed", "plan", d.config.Plan, "claims", len(claims), "error", err)
@@ -89,7 +89,7 @@ func (d *Dispatcher) finish(ctx context.Context, job *Job, action Action, due ti
 // that fails, the slot is tried again by whoever claims it next.
 func (d *Dispatcher) finishStarted(ctx context.Context, job *Job, action Action, due time.Time, detail string, started time.Time) {
 	defer d.letGo(&job.Slot)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.config.Lease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.config.Life)
 	defer cancel()
 	f := Finish{
 		Claim: Claim{Event: job.Event, Fence: job.Fence}, Action: action, Now: d.s.clock.now(), Due: due,

@@ -58,9 +58,8 @@ type DispatcherConfig struct {
 	// Concurrency is how much work this dispatcher does at once. 0 means 64.
 	Concurrency int
 
-	// Lease is how long a claim lasts if this process is not heard of. 0
-	// means 30 s.
-	Lease time.Duration
+	// Life is how long a claim stands unless it is extended. 0 means 30 s.
+	Life time.Duration
 
 	// MaxAttempts is how often a slot is tried. 0 means 5.
 	MaxAttempts int
@@ -97,7 +96,7 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 		c.Key = sluice.Key{Namespace: namespace, Entity: "plan:" + c.Plan, Resource: "slots", Limit: "dispatch"}
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 64)
-	c.Lease = cmp.Or(c.Lease, 30*time.Second)
+	c.Life = cmp.Or(c.Life, 30*time.Second)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
 	c.Backoff = cmp.Or(c.Backoff, time.Second)
 	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Minute)
@@ -117,8 +116,8 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 		return c, fieldError("limit", c.Limit, "must be a rate such as 50/s burst 1, not a window; Concurrency bounds how much runs at once")
 	case c.Concurrency < 1 || c.Concurrency > 10_000:
 		return c, fieldError("concurrency", c.Concurrency, "must be 1 to 10000")
-	case c.Lease < time.Second || c.Lease > 24*time.Hour:
-		return c, fieldError("lease", c.Lease, "must be 1s to 24h")
+	case c.Life < time.Second || c.Life > 24*time.Hour:
+		return c, fieldError("life", c.Life, "must be 1s to 24h")
 	case c.MaxAttempts < 1 || c.MaxAttempts > 1000:
 		return c, fieldError("maxAttempts", c.MaxAttempts, "must be 1 to 1000")
 	case c.Backoff < 0 || c.MaxBackoff < c.Backoff || c.MaxBackoff > 24*time.Hour:
@@ -220,7 +219,7 @@ func (d *Dispatcher) claim(ctx context.Context) []Slot {
 	now := d.s.clock.now()
 	slots, err := d.s.store.Claim(ctx, Claiming{
 		Namespace: d.s.namespace, Plan: d.config.Plan, Worker: d.config.Name,
-		Now: now, Until: now.Add(d.config.Lease), Max: d.config.prefetch(),
+		Now: now, Until: now.Add(d.config.Life), Max: d.config.prefetch(),
 	})
 	if err != nil {
 		if ctx.Err() == nil {

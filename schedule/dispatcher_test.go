@@ -197,7 +197,7 @@ func TestSlowWorkerLosesItsClaim(t *testing.T) {
 			t.Fatalf("%v: %v", err, hung)
 		}
 		var fence int64
-		stop := r.run(t, schedule.DispatcherConfig{Lease: 2 * time.Second, Work: func(ctx context.Context, job *schedule.Job) error {
+		stop := r.run(t, schedule.DispatcherConfig{Life: 2 * time.Second, Work: func(ctx context.Context, job *schedule.Job) error {
 			fence = job.Fence
 			time.Sleep(10 * time.Second) // its own claim is renewed for as long as that
 			return ctx.Err()
@@ -217,7 +217,7 @@ func TestWorkEndsWhenItsClaimIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.assign(t, 1)
 		lost := make(chan error, 1)
-		stop := r.run(t, schedule.DispatcherConfig{Lease: 3 * time.Second, Work: func(ctx context.Context, job *schedule.Job) error {
+		stop := r.run(t, schedule.DispatcherConfig{Life: 3 * time.Second, Work: func(ctx context.Context, job *schedule.Job) error {
 			// Somebody with a wrong clock takes the slot away.
 			far := time.Now().Add(time.Hour)
 			if _, err := r.store.Claim(ctx, schedule.Claiming{Plan: "default", Worker: "thief", Now: far, Until: far, Max: 1}); err != nil {

@@ -23,7 +23,7 @@ type Scheduler struct {
 	plans     planCache
 	stats     *Stats
 	contended quiet
-	flights   flights
+	queue     queue
 	retention Retention
 	sweeper   sweeper
 
@@ -79,7 +79,7 @@ func New(store Store, o Options) (*Scheduler, error) {
 	s.plans = planCache{
 		store: store, namespace: o.Namespace, ttl: o.CacheTTL, clock: &s.clock, log: o.Log, stats: s.stats,
 	}
-	s.flights.s = s
+	s.queue.s = s
 	store.Watch(s.plans.flush)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop

@@ -25,7 +25,7 @@ import (
 func (h *house) respond(t *testing.T, namespace, entity, key string) idempotency.Scope {
 	t.Helper()
 	scope := idempotency.Scope{Tenant: idempotency.Tenant(namespace, entity), Method: "POST", Route: "/orders", Key: key}
-	claim := idempotency.Claim{Scope: scope, Token: idempotency.NewToken(), Lease: time.Minute, TTL: time.Hour}
+	claim := idempotency.Claim{Scope: scope, Token: idempotency.NewToken(), Life: time.Minute, TTL: time.Hour}
 	must(h.keeper.Claim(t.Context(), claim))(t)
 	response := idempotency.Response{Status: 201, Body: []byte("for " + entity)}
 	if err := h.keeper.Complete(t.Context(), scope, claim.Token, response, time.Hour); err != nil {
@@ -58,7 +58,7 @@ func (h *house) inhabit(t *testing.T, name string, resources int) {
 	for i := range 3 {
 		h.respond(t, name, "alice", fmt.Sprint("k", i))
 	}
-	own := idempotency.Claim{Scope: idempotency.Scope{Method: "POST", Route: "/pay", Key: "k"}, Lease: time.Minute}
+	own := idempotency.Claim{Scope: idempotency.Scope{Method: "POST", Route: "/pay", Key: "k"}, Life: time.Minute}
 	if got := must(c.ClaimReplay(ctx, own))(t); got.Verdict != idempotency.Claimed {
 		t.Fatalf("%+v", got)
 	}
@@ -230,7 +230,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 		kept := []idempotency.Scope{h.respond(t, "default", "alice2", "k"), h.respond(t, "other", "alice", "k")}
 		running := idempotency.Claim{
 			Scope: idempotency.Scope{Tenant: "default/alice", Method: "POST", Route: "/orders", Key: "running"},
-			Token: idempotency.NewToken(), Lease: time.Minute, TTL: time.Hour,
+			Token: idempotency.NewToken(), Life: time.Minute, TTL: time.Hour,
 		}
 		must(h.keeper.Claim(ctx, running))(t)
 

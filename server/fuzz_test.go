@@ -128,7 +128,7 @@ var bodies = []struct{ method, path, example string }{
 	{"POST", "/v1/slots/batch", `{"events":[{"event":"e"},{"event":""}]}`},
 	{"POST", "/v1/slots/reconcile", `{"plan":"p","age":"10m","overdue":true,"dryRun":true,"started":["e"]}`},
 	{"POST", "/v1/slots/events/e/complete", `{"fence":1,"failure":"x"}`},
-	{"POST", "/v1/replays/claim", `{"method":"POST","route":"/x","key":"k","token":"000102030405060708090a0b0c0d0e0f","lease":"30s","ttl":86400000,"takeOver":true}`},
+	{"POST", "/v1/replays/claim", `{"method":"POST","route":"/x","key":"k","token":"000102030405060708090a0b0c0d0e0f","life":"30s","ttl":86400000,"takeOver":true}`},
 	{"POST", "/v1/replays/complete", `{"method":"POST","route":"/x","key":"k","token":"000102030405060708090a0b0c0d0e0f","response":{"status":200,"header":{"A":["b"]},"body":"aGk="}}`},
 }
 

@@ -51,7 +51,7 @@ type replayBody struct {
 	Key         string                  `json:"key"`
 	Token       idempotency.Token       `json:"token"`
 	Fingerprint idempotency.Fingerprint `json:"fingerprint"`
-	Lease       duration                `json:"lease"`
+	Life        duration                `json:"life"`
 	TTL         duration                `json:"ttl"`
 	TakeOver    bool                    `json:"takeOver"`
 	Response    *idempotency.Response   `json:"response"`
@@ -77,15 +77,15 @@ func (q *replays) claim(w http.ResponseWriter) error {
 	if token == (idempotency.Token{}) {
 		token = idempotency.NewToken()
 	}
-	lease, ttl := time.Duration(b.Lease), time.Duration(b.TTL)
-	if lease == 0 {
-		lease = 30 * time.Second
+	life, ttl := time.Duration(b.Life), time.Duration(b.TTL)
+	if life == 0 {
+		life = 30 * time.Second
 	}
 	if ttl == 0 {
 		ttl = 24 * time.Hour
 	}
 	answer, err := q.Claim(q.Context(), idempotency.Claim{
-		Scope: scope, Token: token, Fingerprint: b.Fingerprint, Lease: lease, TTL: ttl, TakeOver: b.TakeOver,
+		Scope: scope, Token: token, Fingerprint: b.Fingerprint, Life: life, TTL: ttl, TakeOver: b.TakeOver,
 	})
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (q *replays) extend(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	return done(w, q.Extend(q.Context(), scope, b.Token, time.Duration(b.Lease)))
+	return done(w, q.Extend(q.Context(), scope, b.Token, time.Duration(b.Life)))
 }
 
 func (q *replays) complete(w http.ResponseWriter) error {

@@ -14,7 +14,7 @@ func TestReplays(t *testing.T) {
 	c := s.admin(t)
 	ctx := t.Context()
 	scope := idempotency.Scope{Method: "POST", Route: "/orders", Key: "k/1 é"}
-	claim := idempotency.Claim{Scope: scope, Fingerprint: idempotency.Fingerprint{1}, Lease: time.Minute}
+	claim := idempotency.Claim{Scope: scope, Fingerprint: idempotency.Fingerprint{1}, Life: time.Minute}
 
 	first := must(c.ClaimReplay(ctx, claim))(t)
 	if first.Verdict != idempotency.Claimed || first.Token == (idempotency.Token{}) {
@@ -80,7 +80,7 @@ func TestSettlingReplays(t *testing.T) {
 	c := s.admin(t)
 	ctx := t.Context()
 	scope := idempotency.Scope{Method: "POST", Route: "/orders", Key: "crash"}
-	must(c.ClaimReplay(ctx, idempotency.Claim{Scope: scope, Lease: time.Minute}))(t)
+	must(c.ClaimReplay(ctx, idempotency.Claim{Scope: scope, Life: time.Minute}))(t)
 	if err := c.SettleReplay(ctx, scope, nil); !errors.Is(err, idempotency.ErrNotCrashed) {
 		t.Errorf("%v", err)
 	}
@@ -102,14 +102,14 @@ func TestReplayProblems(t *testing.T) {
 	const name = `"method":"POST","route":"/x","key":"k"`
 	for _, c := range []struct{ path, body, field string }{
 		{"claim", `{"method":"POST","route":"/x"}`, "key"},
-		{"claim", `{` + name + `,"lease":"1ns"}`, "lease"},
+		{"claim", `{` + name + `,"life":"1ns"}`, "life"},
 		{"claim", `{` + name + `,"ttl":"9000h"}`, "ttl"},
 		{"claim", `{` + name + `,"token":"xyz"}`, "token"},
 		{"claim", `{` + name + `,"fingerprint":"00"}`, "fingerprint"},
 		{"complete", `{` + name + `}`, "response"},
 		{"complete", `{` + name + `,"response":{"status":99}}`, "response.status"},
 		{"settle", `{` + name + `,"response":{"status":99}}`, "response.status"},
-		{"extend", `{` + name + `,"lease":"2h"}`, "lease"},
+		{"extend", `{` + name + `,"life":"2h"}`, "life"},
 	} {
 		if r := s.raw(t, "POST", "/v1/replays/"+c.path, c.body, admin); r.status != 400 || r.json["field"] != c.field {
 			t.Errorf("%s %s: %d %s", c.path, c.body, r.status, r.body)

@@ -262,7 +262,7 @@ func TestLeases(t *testing.T) {
 	s := stage(t, nil)
 	c := s.admin(t)
 	ctx := t.Context()
-	must(c.SetLimits(ctx, catalog.Scope{}, limits("tpm", "100/hour", "flight", "1 concurrent"), 0))(t)
+	must(c.SetLimits(ctx, catalog.Scope{}, limits("tpm", "100/hour", "parallel", "1 concurrent"), 0))(t)
 	take := client.Take{Entity: "alice", Resource: "chat", Costs: map[string]sluice.Tokens{"tpm": tokens(50)}, ID: "lease/1%2F", Keep: time.Minute}
 
 	lease, d, err := c.Acquire(ctx, take)
@@ -273,7 +273,7 @@ func TestLeases(t *testing.T) {
 		t.Errorf("%v %+v %v", again, d, err)
 	}
 	busy, d, err := c.Acquire(ctx, client.Take{Entity: "alice", Resource: "chat"})
-	if err != nil || busy != nil || d.Allowed || d.Demands[d.Decider].Key.Limit != "flight" {
+	if err != nil || busy != nil || d.Allowed || d.Demands[d.Decider].Key.Limit != "parallel" {
 		t.Errorf("%v %+v %v", busy, d, err)
 	}
 	adjusted := must(lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: tokens(120)}))(t)

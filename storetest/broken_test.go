@@ -48,7 +48,7 @@ func TestSuiteCatches(t *testing.T) {
 		{"blocks for a shadow", shadowBlocks, []string{"shadow", "random: token buckets"}},
 		{"does not count what it refused", ignoresCounting, []string{"count refused", "random: fixed windows"}},
 		{"ends windows a microsecond late", lateBoundary, []string{"fixed window", "sliding window", "calendar month", "random: fixed windows"}},
-		{"never frees a lost flight", immortalFlights, []string{"concurrency", "trap: a lease that is never closed holds its place for ever", "random: leases"}},
+		{"never frees a lost holder", immortalHolders, []string{"concurrency", "trap: a lease that is never closed holds its place for ever", "random: leases"}},
 		{"starts anew when a limit changes", mintsOnChange, []string{"limit change: raised", "trap: nodes that disagree about a limit mint tokens", "random: changing limits"}},
 		{"changes the limit by a refusal", refusalChangesLimit, []string{"limit change: a refusal is none", "random: changing limits"}},
 		{"forgets buckets that are nearly full", forgetsEarly, []string{"trap: a bucket is forgotten just before it is full", "random: token buckets"}},

@@ -36,7 +36,7 @@ func concurrentChecks() []Check {
 		{"concurrent: a request id takes once", sluice.CanLease, crowdOnce},
 		{"concurrent: a lease is released once", sluice.CanLease, crowdRelease},
 		{"concurrent: a lease ends one way", sluice.CanLease, crowdEnd},
-		{"concurrent: never more in flight than there may be", sluice.CanLease, crowdFlights},
+		{"concurrent: never more in flight than there may be", sluice.CanLease, crowdHolders},
 		{"concurrent: held and taken is never more than there is", sluice.CanHold, crowdHolds},
 		{"concurrent: every answer is the model's, in some order", sluice.CanHold, crowdOrder},
 	}
@@ -304,7 +304,7 @@ func crowdEnd(tb testing.TB, open Open) error {
 	return nil
 }
 
-func crowdFlights(tb testing.TB, open Open) error {
+func crowdHolders(tb testing.TB, open Open) error {
 	s := onStage(tb, open)
 	limit := sluice.MustParse("3 concurrent")
 	var flying, passed atomic.Int64

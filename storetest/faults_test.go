@@ -215,11 +215,11 @@ func lateBoundary(m *Model) sluice.Store {
 	return &faulty{Model: m, after: func(_ *faulty, _ *sluice.Take, d *sluice.Decision) { d.Time = d.Time.Add(time.Microsecond) }}
 }
 
-func immortalFlights(m *Model) sluice.Store {
+func immortalHolders(m *Model) sluice.Store {
 	return &faulty{Model: m, written: func(e *entry) {
 		if x := e.state.Ext; x != nil {
-			for i := range x.Flights {
-				x.Flights[i].Expires += time.Hour.Microseconds()
+			for i := range x.Holders {
+				x.Holders[i].Expires += time.Hour.Microseconds()
 			}
 		}
 	}}

@@ -124,7 +124,7 @@ func (h *History) Report(l sluice.Limit) (Report, error) {
 	case sluice.FixedWindow:
 		return h.fixed(spec, whole)
 	case sluice.Concurrency:
-		return h.flights(l, whole)
+		return h.inFlight(l, whole)
 	default:
 		return h.sweep(l, whole)
 	}
@@ -181,8 +181,8 @@ func (h *History) fixed(spec *bucket.Spec, whole Interval) (Report, error) {
 	return r, nil
 }
 
-// flights adds up what is in flight at each moment.
-func (h *History) flights(l sluice.Limit, whole Interval) (Report, error) {
+// inFlight adds up what is in flight at each moment.
+func (h *History) inFlight(l sluice.Limit, whole Interval) (Report, error) {
 	worst := Interval{Start: whole.Start, End: whole.Start, Bound: l.Amount}
 	net := sluice.Tokens(0)
 	events := h.byReturn()

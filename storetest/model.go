@@ -127,8 +127,8 @@ func (w *working) look() {
 }
 
 // consume takes amount unconditionally and answers what was consumed, which
-// only the cap on debt makes less. A flight boards instead.
-func (w *working) consume(amount int64, f bucket.Flight) int64 {
+// only the cap on debt makes less. A holder boards instead.
+func (w *working) consume(amount int64, f bucket.Holder) int64 {
 	if w.spec.Limit.Algorithm == sluice.Concurrency {
 		w.spec.Board(&w.state, w.view, f)
 	} else {
@@ -164,7 +164,7 @@ func (e *entry) clone() entry {
 	if x := e.state.Ext; x != nil {
 		c.state.Ext = &bucket.Ext{
 			Counts:     slices.Clone(x.Counts),
-			Flights:    slices.Clone(x.Flights),
+			Holders:    slices.Clone(x.Holders),
 			Holds:      slices.Clone(x.Holds),
 			Tickets:    slices.Clone(x.Tickets),
 			Recalled:   x.Recalled,
@@ -195,7 +195,7 @@ func (m *Model) Adjust(_ context.Context, changes []sluice.Demand, d *sluice.Dec
 		r.Fits = true
 		switch cost := int64(changes[i].Cost); {
 		case cost > 0:
-			r.Consumed = sluice.Tokens(w.consume(cost, bucket.Flight{}))
+			r.Consumed = sluice.Tokens(w.consume(cost, bucket.Holder{}))
 			m.write(w)
 		case cost < 0:
 			w.refund(r, -cost, w.view.Now)

@@ -19,10 +19,10 @@ type receipt struct {
 	at      int64 // when it was taken
 	expires int64
 
-	leased bool // only what was allowed
-	ended  bool
-	end    sluice.Action // Commit or Release, once ended
-	costs  []int64       // what the lease now costs in each bucket
+	lease bool // only what was allowed
+	ended bool
+	end   sluice.Action // Commit or Release, once ended
+	costs []int64       // what the lease now costs in each bucket
 }
 
 // remembered is the receipt of that id, if it has not expired. A committed
@@ -47,7 +47,7 @@ func (m *Model) remember(t *sluice.Take, p *plan) {
 		answer:  sluice.Decision{Allowed: p.allowed, ID: t.ID},
 		at:      p.at,
 		expires: p.expires(t),
-		leased:  p.allowed && t.Lease,
+		lease:   p.allowed && t.Lease,
 		costs:   make([]int64, len(p.results)),
 	}
 	r.take.Demands = slices.Clone(t.Demands)
@@ -82,7 +82,7 @@ func (r *receipt) repeat(t *sluice.Take, d *sluice.Decision, now int64) error {
 
 // same reports whether t asks the same as the take that r is for: the same
 // limits of the same buckets in the same order, charged and applied alike, up
-// to an amount or not, leased or not. How long to remember, and what is only
+// to an amount or not, a lease or not. How long to remember, and what is only
 // reported, may differ from one attempt to the next.
 func (r *receipt) same(t *sluice.Take) bool {
 	return r.take.UpTo == t.UpTo && r.take.Lease == t.Lease &&
@@ -119,7 +119,7 @@ func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decisi
 		return err
 	}
 	r := m.remembered(s.ID, now)
-	if r == nil || !r.leased || r.ended && s.Action != r.end {
+	if r == nil || !r.lease || r.ended && s.Action != r.end {
 		return sluice.ErrLeaseClosed
 	}
 	costs := r.costs
@@ -213,7 +213,7 @@ func (w *working) settle(res *sluice.Result, r *receipt, a sluice.Action, change
 	if w.spec.Limit.Algorithm != sluice.Concurrency {
 		switch {
 		case change > 0:
-			res.Consumed = sluice.Tokens(w.consume(change, bucket.Flight{}))
+			res.Consumed = sluice.Tokens(w.consume(change, bucket.Holder{}))
 		case change < 0:
 			w.refund(res, -change, r.at)
 		}

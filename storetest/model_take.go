@@ -159,8 +159,8 @@ func (m *Model) carryOut(t *sluice.Take, p *plan) {
 			}
 		}
 		if amount > 0 {
-			flight := bucket.Flight{ID: t.ID, Cost: amount, Expires: p.expires(t)}
-			r.Consumed = sluice.Tokens(w.consume(amount, flight))
+			holder := bucket.Holder{ID: t.ID, Cost: amount, Expires: p.expires(t)}
+			r.Consumed = sluice.Tokens(w.consume(amount, holder))
 			m.write(w)
 		}
 	}

@@ -38,9 +38,9 @@ func (o Options) randomChecks() []Check {
 	tokens := []string{tenPer, "100/minute", "7/3s burst 5", "3/7us burst 4", "0.5/s", "1000/day burst 10", "10/s burst 50"}
 	fixed := []string{"10/minute fixed", "20/s fixed", "25/minute fixed", "30/day Europe/Madrid", "50/month UTC"}
 	sliding := []string{"10/s sliding", "12/s sliding", "25/minute sliding", "5/1ms sliding"}
-	flights := []string{"2 concurrent", "3 concurrent"}
+	concurrent := []string{"2 concurrent", "3 concurrent"}
 	asking := []verb{take1, take1, takeSome, takeSome, peekSome, adjustSome, resetSome}
-	leasing := append([]verb{leaseSome, leaseSome, leaseSome, onceSome, onceSome, onceSome, settleSome, settleSome, settleSome, settleSome}, asking...)
+	leases := append([]verb{leaseSome, leaseSome, leaseSome, onceSome, onceSome, onceSome, settleSome, settleSome, settleSome, settleSome}, asking...)
 	holding := append([]verb{holdSome, holdSome, holdSome, returnSome, returnSome}, asking...)
 
 	profiles := []profile{
@@ -48,11 +48,11 @@ func (o Options) randomChecks() []Check {
 		{name: "fixed windows", share: 10, limits: fixed, verbs: asking},
 		{name: "sliding windows", share: 10, needs: sluice.CanWindow, limits: sliding, verbs: asking},
 		{name: "changing limits", share: 10, limits: join(tokens, fixed), change: 25, verbs: asking},
-		{name: "leases", share: 15, needs: sluice.CanLease, limits: join(tokens, fixed, flights, flights), change: 3, verbs: leasing},
+		{name: "leases", share: 15, needs: sluice.CanLease, limits: join(tokens, fixed, concurrent, concurrent), change: 3, verbs: leases},
 		{name: "holds", share: 15, needs: sluice.CanHold, limits: join(tokens, fixed), change: 3, verbs: holding},
 		{name: "the clock goes back", share: 10, limits: join(tokens, fixed), verbs: asking, back: true},
 		{name: "waiting", share: 10, limits: join(tokens, tokens, fixed), change: 3, waits: true, verbs: join(asking, []verb{leaveSome})},
-		{name: "everything", share: 15, waits: true, needs: sluice.CanWindow | sluice.CanLease | sluice.CanHold, limits: join(tokens, fixed, sliding, flights), change: 8, verbs: join(leasing, holding, []verb{leaveSome})},
+		{name: "everything", share: 15, waits: true, needs: sluice.CanWindow | sluice.CanLease | sluice.CanHold, limits: join(tokens, fixed, sliding, concurrent), change: 8, verbs: join(leases, holding, []verb{leaveSome})},
 	}
 	all := make([]Check, len(profiles))
 	for i, p := range profiles {

@@ -109,7 +109,7 @@ func (w *World) lives(b *Bucket) []*life {
 				continue
 			}
 			from := t.Call
-			if t.Decision.Source == sluice.FromLease && !w.live {
+			if t.Decision.Source == sluice.FromHeld && !w.live {
 				from = t.Return
 			}
 			for _, e := range effects[t.Caller] { // the last that it can have heard of
@@ -210,37 +210,37 @@ func (w *World) byCaller() map[caller][]*Effect {
 // inFlight checks that no more are in flight than may be: leases that were
 // taken, and neither ended nor have expired by the store's clock.
 func (w *World) inFlight(b *Bucket) (failures []Failure) {
-	type flight struct {
+	type holder struct {
 		cost    sluice.Tokens
 		expires time.Time
 	}
-	flights, life := map[string]flight{}, 0
+	holders, life := map[string]holder{}, 0
 	for _, e := range w.store.effects {
 		if e.Life != life {
-			clear(flights)
+			clear(holders)
 			life = e.Life
 		}
 		switch {
 		case e.Err != nil:
 		case slices.Contains(e.Reset, b.Key):
-			clear(flights)
+			clear(holders)
 		case e.Settled != nil && e.Settled.Action == sluice.Renew:
 			// A lease that has expired may be renewed after a step back of the
 			// clock, but its place is gone.
-			if f, ok := flights[e.Settled.ID]; ok && f.expires.UnixMicro() > e.Latest {
+			if f, ok := holders[e.Settled.ID]; ok && f.expires.UnixMicro() > e.Latest {
 				f.expires = e.Decision.Time.Add(e.Settled.Keep)
-				flights[e.Settled.ID] = f
+				holders[e.Settled.ID] = f
 			}
 		case e.Settled != nil && e.Settled.Action != sluice.Adjust:
-			delete(flights, e.Settled.ID)
+			delete(holders, e.Settled.ID)
 		case e.Take != nil && e.Decision.Allowed && !e.Decision.Repeated && !e.Take.Peek:
 			i := slices.IndexFunc(e.Take.Demands, func(d sluice.Demand) bool { return d.Key == b.Key })
 			if i < 0 || e.Decision.Results[i].Consumed == 0 {
 				continue
 			}
-			flights[e.Take.ID] = flight{e.Decision.Results[i].Consumed, e.Decision.Time.Add(e.Take.Keep)}
+			holders[e.Take.ID] = holder{e.Decision.Results[i].Consumed, e.Decision.Time.Add(e.Take.Keep)}
 			sum := sluice.Tokens(0)
-			for _, f := range flights {
+			for _, f := range holders {
 				if f.expires.UnixMicro() > e.Latest { // it has not been seen to expire
 					sum += f.cost
 				}

@@ -129,7 +129,7 @@ var (
 	small    = []string{"5/s", "10/s burst 1", "3/minute", "20/minute burst 4", "1/s burst 3", "2/7s"}
 	large    = []string{"100/s", "1000/minute", "200/s burst 400", "90/minute burst 60", "5000/h", "40/10s"}
 	windows  = []string{"8/10s sliding", "60/minute sliding", "5/10s fixed", "100/minute fixed", "400/10s fixed", "100000/day UTC", "50/minute fixed"}
-	flights  = []string{"1 concurrent", "2 concurrent", "6 concurrent"}
+	parallel = []string{"1 concurrent", "2 concurrent", "6 concurrent"}
 	entities = []string{"ann", "bob"}
 )
 
@@ -139,9 +139,9 @@ func newBucket(r *rand.Rand, i int, length time.Duration) Bucket {
 	case 0:
 		rule = pick(r, large...) // every world holds something ahead
 	case 1:
-		rule = pick(r, pick(r, small, windows, flights)...)
+		rule = pick(r, pick(r, small, windows, parallel)...)
 	default:
-		rule = pick(r, pick(r, small, large, windows, flights)...)
+		rule = pick(r, pick(r, small, large, windows, parallel)...)
 	}
 	b := Bucket{
 		Key:      sluice.Key{Namespace: "w", Entity: pick(r, entities...), Resource: "api", Limit: fmt.Sprintf("l%d", i)},
@@ -178,8 +178,8 @@ func newOp(r *rand.Rand, n int, p *Plan) Op {
 	case oneIn(r, 120):
 		op.Kind = OpErase
 	}
-	leased := op.Kind == OpLease || op.Kind == OpQueue
-	op.Wants = newWants(r, p, leased || op.Kind == OpPeek, op.Kind == OpUpTo)
+	lease := op.Kind == OpLease || op.Kind == OpQueue
+	op.Wants = newWants(r, p, lease || op.Kind == OpPeek, op.Kind == OpUpTo)
 	switch op.Kind {
 	case OpTake:
 		op.Times, op.Gap = pick(r, 1, 2, 5, 12, 25), between(r, time.Millisecond, pick(r, 20*time.Millisecond, 400*time.Millisecond))
@@ -193,7 +193,7 @@ func newOp(r *rand.Rand, n int, p *Plan) Op {
 		op.Times, op.Gap = 2+r.IntN(4), between(r, time.Microsecond, 600*time.Millisecond)
 		op.Patience = pick(r, 0, 0, between(r, time.Millisecond, 100*time.Millisecond))
 	}
-	if leased || op.Kind == OpRefund {
+	if lease || op.Kind == OpRefund {
 		op.Steps = newSteps(r, p, &op)
 	}
 	return op

@@ -57,8 +57,8 @@ func startRedis(t *testing.T) string {
 	return s.Address
 }
 
-// serve runs our service in this process, with leasing in front of the store
-// as the real server has it: limits of these files must not be leased.
+// serve runs our service in this process, with package advance in front of
+// the store as the real server has it: of these limits nothing may be held.
 func serve(t *testing.T, address, root string, settings envoy.Settings) string {
 	t.Helper()
 	inner, err := limitstore.Open(t.Context(), redis.Config{Address: "redis://" + address})

@@ -170,4 +170,4 @@ descriptors:
       requests_per_unit: 1000000
 `
 
-const leaseLine = "lease: true\n"
+const holdLine = "hold: true\n"

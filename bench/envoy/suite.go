@@ -33,13 +33,13 @@ func Quick(log io.Writer) Options {
 }
 
 const (
-	peerSide   = "envoyproxy/ratelimit"
-	exactSide  = "Sluice, exact"
-	leasedSide = "Sluice, leased"
-	emptySide  = "gRPC server that says OK"
+	peerSide  = "envoyproxy/ratelimit"
+	exactSide = "Sluice, exact"
+	heldSide  = "Sluice, held"
+	emptySide = "gRPC server that says OK"
 )
 
-var sides = []string{peerSide, exactSide, leasedSide, emptySide}
+var sides = []string{peerSide, exactSide, heldSide, emptySide}
 
 // Run measures all sides in turn, several times, on one Redis. A round's
 // figures are compared with each other only, as the machine may be busy with
@@ -54,8 +54,8 @@ func Run(o Options) (suite *report.Suite, err error) {
 	if err != nil {
 		return nil, err
 	}
-	exact, leased := filepath.Join(dir, "exact"), filepath.Join(dir, "leased")
-	for root, file := range map[string]string{exact: loadFile, leased: leaseLine + loadFile} {
+	exact, held := filepath.Join(dir, "exact"), filepath.Join(dir, "held")
+	for root, file := range map[string]string{exact: loadFile, held: holdLine + loadFile} {
 		if err := os.MkdirAll(filepath.Join(root, "config"), 0o755); err != nil {
 			return nil, err
 		}
@@ -74,10 +74,10 @@ func Run(o Options) (suite *report.Suite, err error) {
 		return nil, err
 	}
 	start := map[string]func() (*Server, error){
-		peerSide:   func() (*Server, error) { return StartPeer(program, exact, server.Address) },
-		exactSide:  func() (*Server, error) { return StartOurs(exact, server.Address) },
-		leasedSide: func() (*Server, error) { return StartOurs(leased, server.Address) },
-		emptySide:  func() (*Server, error) { return StartOurs("", server.Address) },
+		peerSide:  func() (*Server, error) { return StartPeer(program, exact, server.Address) },
+		exactSide: func() (*Server, error) { return StartOurs(exact, server.Address) },
+		heldSide:  func() (*Server, error) { return StartOurs(held, server.Address) },
+		emptySide: func() (*Server, error) { return StartOurs("", server.Address) },
 	}
 	figures := map[string][]Figures{}
 	for round := range o.Rounds {
@@ -123,10 +123,10 @@ taken within a round.`, o.Callers, loadConnections, o.Users, o.Rounds, o.Duratio
 	}
 	s.Claims = []report.Claim{
 		report.AtLeast("decisions per second, exact, against envoyproxy/ratelimit", 1.7, ratio(figures[exactSide], figures[peerSide], perSecond)),
-		report.AtLeast("the same, leased", 2.5, ratio(figures[leasedSide], figures[peerSide], perSecond)),
-		report.AtLeast("leased against a gRPC server that says OK", 0.7, ratio(figures[leasedSide], figures[emptySide], perSecond)),
+		report.AtLeast("the same, held", 2.5, ratio(figures[heldSide], figures[peerSide], perSecond)),
+		report.AtLeast("held against a gRPC server that says OK", 0.7, ratio(figures[heldSide], figures[emptySide], perSecond)),
 		report.AtMost("p99, exact, against envoyproxy/ratelimit", 1, ratio(figures[exactSide], figures[peerSide], p99)),
-		report.AtMost("the same, leased", 1, ratio(figures[leasedSide], figures[peerSide], p99)),
+		report.AtMost("the same, held", 1, ratio(figures[heldSide], figures[peerSide], p99)),
 	}
 	t := report.Table{Title: "Decisions", Header: []string{"", "per second", "median", "p99", "against envoyproxy/ratelimit"}}
 	for _, side := range sides {

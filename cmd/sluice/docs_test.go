@@ -43,7 +43,7 @@ var granted = []struct{ page, command, before string }{
 }
 
 // crashed leaves an order behind whose process has crashed.
-const crashed = `sluice replays claim POST /orders 8e03978e --lease 100ms &&
+const crashed = `sluice replays claim POST /orders 8e03978e --life 100ms &&
 	until sluice replays lookup POST /orders 8e03978e | grep crashed; do :; done`
 
 // longRunning are commands that end only when they are told to.

@@ -45,7 +45,7 @@ const drainEnvoy = `
 domain: shop
 descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 1000000}}
-  - {key: leased, rate_limit: {unit: day, requests_per_unit: 10, algorithm: token_bucket, burst: 1000000, lease: true}}
+  - {key: held, rate_limit: {unit: day, requests_per_unit: 10, algorithm: token_bucket, burst: 1000000, hold: true}}
 `
 
 // A server that is told to stop answers every request that it has accepted,
@@ -65,7 +65,7 @@ descriptors:
 //
 // In the end the books must balance: what clients were allowed is what is
 // missing from the buckets, not more (a decision that nobody heard of) and not
-// less, also where tokens were leased in advance and have to be given back.
+// less, also where tokens were held ahead of need and have to be given back.
 func TestTermUnderLoad(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		testTermUnderLoad(t, "memory:"+filepath.Join(t.TempDir(), "buckets"))
@@ -139,7 +139,7 @@ func testTermUnderLoad(t *testing.T, store string) {
 	p.wait(t)
 	f.acknowledged("slot", "late")
 
-	again := begin(t, append(args, "--lease=false")...)
+	again := begin(t, append(args, "--hold=false")...)
 	f.audit(again)
 	again.signal(t, syscall.SIGTERM)
 	again.wait(t)
@@ -164,7 +164,7 @@ func (f *fleet) audit(p *process) {
 	}
 	left["auth"] = remaining + 1
 	envoys := pb.NewRateLimitServiceClient(dialGRPC(t, p))
-	for _, bucket := range []string{"user json", "user grpc", "leased grpc"} {
+	for _, bucket := range []string{"user json", "user grpc", "held grpc"} {
 		key, value, _ := strings.Cut(bucket, " ")
 		response, err := envoys.ShouldRateLimit(ctx, envoyRequest(key, value, 0))
 		if err != nil {

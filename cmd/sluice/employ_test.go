@@ -121,7 +121,7 @@ func (f *fleet) employProtocols(p *process) {
 			return err
 		}
 	})
-	for key, name := range map[string]string{"user": "envoy", "leased": "envoy, leased"} {
+	for key, name := range map[string]string{"user": "envoy", "held": "envoy, held"} {
 		f.employ(name, 2, func(int) func(int) error {
 			c := pb.NewRateLimitServiceClient(dialGRPC(f.t, p))
 			return func(int) error {
@@ -313,7 +313,7 @@ func slotsIn(t *testing.T, c *client.Client) (n int) {
 func claimOf(key string) idempotency.Claim {
 	return idempotency.Claim{
 		Scope:       idempotency.Scope{Tenant: "default", Method: "POST", Route: "/orders", Key: key},
-		Fingerprint: idempotency.Fingerprint{1}, Lease: time.Minute, TTL: time.Hour,
+		Fingerprint: idempotency.Fingerprint{1}, Life: time.Minute, TTL: time.Hour,
 	}
 }
 

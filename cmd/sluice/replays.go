@@ -188,7 +188,7 @@ func (k *claimFlag) token(c *call) (t idempotency.Token, err error) {
 
 func replayClaimCommand() *cobra.Command {
 	var claim idempotency.Claim
-	var lease, ttl period
+	var life, ttl period
 	var body string
 	var token claimFlag
 	return online(&cobra.Command{
@@ -198,7 +198,7 @@ elsewhere or was done. In that case --json prints the stored response.`,
 		Example: "sluice replays claim POST /orders 7d3e --body order.json",
 	}, func(f *pflag.FlagSet) {
 		f.StringVar(&body, "body", "", "`file` with the request's body; the same key with another body is refused")
-		f.Var(&lease, "lease", "`duration` after which a silent run counts as crashed (default 30s)")
+		f.Var(&life, "life", "`duration` after which a silent run counts as crashed (default 30s)")
 		f.Var(&ttl, "ttl", "`duration` for which the response is kept (default 24h)")
 		f.BoolVar(&claim.TakeOver, "take-over", false, "run even if an earlier run crashed")
 		token.define(f)
@@ -209,7 +209,7 @@ elsewhere or was done. In that case --json prints the stored response.`,
 				return err
 			}
 		}
-		claim.Scope, claim.Lease, claim.TTL = c.scope(), time.Duration(lease), time.Duration(ttl)
+		claim.Scope, claim.Life, claim.TTL = c.scope(), time.Duration(life), time.Duration(ttl)
 		if body != "" {
 			text, err := os.ReadFile(body)
 			if err != nil {
@@ -231,19 +231,19 @@ elsewhere or was done. In that case --json prints the stored response.`,
 
 func replayExtendCommand() *cobra.Command {
 	var token claimFlag
-	lease := period(30 * time.Second)
+	life := period(30 * time.Second)
 	return online(&cobra.Command{
 		Use: "extend " + replayArgs, Short: "extend a claim while the work lasts",
-		Example: "sluice replays extend POST /orders 7d3e --claim TOKEN --lease 1m",
+		Example: "sluice replays extend POST /orders 7d3e --claim TOKEN --life 1m",
 	}, func(f *pflag.FlagSet) {
 		token.define(f)
-		f.Var(&lease, "lease", "`duration` from now (default 30s)")
+		f.Var(&life, "life", "`duration` from now (default 30s)")
 	}, func(ctx context.Context, c *call) error {
 		t, err := token.token(c)
 		if err != nil {
 			return err
 		}
-		return c.done(c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(lease)), "extended")
+		return c.done(c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(life)), "extended")
 	})
 }
 

@@ -107,7 +107,7 @@ func inUse(t *testing.T, args []string) (p *process, f *fleet, since time.Time) 
 }
 
 // On Redis and PostgreSQL nothing is forgotten that was acknowledged. Tokens
-// that the killed server had leased in advance are gone for a while, so at most
+// that the killed server held ahead of need are gone for a while, so at most
 // too few are left, and never too many.
 func TestKilledOnRedisAndPostgres(t *testing.T) {
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestKilledOnRedisAndPostgres(t *testing.T) {
 		if n < f.spent[entity] {
 			t.Errorf("%s: %d were taken, and only %d are missing", entity, f.spent[entity], n)
 		}
-		if entity == "lease" && n > f.spent[entity]+most { // leases are not taken from what is held in advance
+		if entity == "lease" && n > f.spent[entity]+most { // leases are not taken from what is held
 			t.Errorf("%s: %d were taken, and %d are missing", entity, f.spent[entity], n)
 		}
 	}

@@ -84,7 +84,7 @@ func (p *places) define(f *pflag.FlagSet) {
 	f.StringVar(&p.store, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot, redis://…, rediss://…, "+
 		"redis+sentinel://…, redis+cluster://… or postgres://…")
 	f.StringVar(&p.catalog, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
-	f.BoolVar(&p.lease, "lease", true, "hold tokens of a shared store ahead of need; false asks it for every take")
+	f.BoolVar(&p.hold, "hold", true, "hold tokens of a shared store ahead of need; false asks it for every take")
 	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "utilization of a limit, in `percent`, that raises a warning in the log and metrics")
 	f.Float64Var(&p.alerts.Critical, "critical-at", 90, "utilization of a limit, in `percent`, that raises a critical alarm")
 }

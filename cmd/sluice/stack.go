@@ -43,14 +43,14 @@ type places struct {
 	store   string // memory, or the address of Redis or PostgreSQL
 	catalog string // a file, or the address of PostgreSQL
 	policy  string // a file; "" for the sample
-	lease   bool   // lease tokens in advance
+	hold    bool   // hold tokens ahead of need
 	alerts  catalog.Thresholds
 }
 
 // stack is everything that a node is made of, from the store up.
 type stack struct {
 	limiter  *sluice.Limiter
-	exact    *sluice.Limiter // the same without leasing
+	exact    *sluice.Limiter // the same without held tokens
 	catalog  *catalog.Catalog
 	first    *policy.Policy // as it was when the node started
 	policy   *policy.Live
@@ -206,7 +206,7 @@ func degraded(d *policy.Degraded) failover.Config {
 }
 
 // openStore opens what keeps the buckets. A shared store gets failover and
-// leasing in front; exact is the one behind leasing.
+// held tokens in front; exact is the one without held tokens.
 func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utilization, log *slog.Logger) (store, exact sluice.Store, err error) {
 	if p.store == "memory" || strings.HasPrefix(p.store, "memory:") {
 		store, err := memory.Open(memory.Config{Snapshot: strings.TrimPrefix(strings.TrimPrefix(p.store, "memory"), ":"), Log: log})
@@ -236,7 +236,7 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 	}
 	s.degraded = guarded
 	s.registry.MustRegister(metrics.Failover(guarded))
-	if !p.lease {
+	if !p.hold {
 		return guarded, guarded, nil
 	}
 	ahead, err := advance.New(guarded, advance.Config{Log: log, Heard: alarms.Heard})

@@ -143,10 +143,10 @@ func (f *fixture) forgetRunning() {
 
 	// One that crashed, and one that was taken over.
 	f.wants(first, idempotency.Claimed)
-	f.pass(lease)
+	f.pass(life)
 	f.forgetAll(acme, 1)
 	f.wants(first, idempotency.Claimed)
-	f.pass(lease)
+	f.pass(life)
 	over := claim("k", 3, 7)
 	f.wants(over, idempotency.TakenOver)
 	f.forgetAll(acme, 1)

@@ -127,7 +127,7 @@ func (f *fixture) race() {
 	for i := range 5 {
 		key := fmt.Sprint("race", i)
 		round(key, idempotency.Claimed)
-		f.pass(lease)
+		f.pass(life)
 		round(key, idempotency.TakenOver)
 		f.pass(ttl)
 		round(key, idempotency.Claimed)
@@ -151,12 +151,12 @@ func (f *fixture) agree() {
 			return err.Error()
 		}
 		return fmt.Sprintf("%v %s %t %x %x %d %d %s %d %d %d %d %d %q", r.Scope, r.State, r.Crashed, r.Fingerprint[:1], r.Token[:1], r.Attempts,
-			r.Started.UnixMicro(), r.Lease, r.LeaseEnds.UnixMicro(), max(0, r.Finished.UnixMicro()), r.Expires.UnixMicro(), r.Replays, r.Size, r.Result)
+			r.Started.UnixMicro(), r.Life, r.ClaimEnds.UnixMicro(), max(0, r.Finished.UnixMicro()), r.Expires.UnixMicro(), r.Replays, r.Size, r.Result)
 	}
 	for step := range 600 {
 		c := claim(string(rune('a'+random.IntN(3))), byte(1+random.IntN(4)), byte(7+random.IntN(8)/7))
 		c.TakeOver = random.IntN(3) > 0
-		c.Lease = time.Duration(1+random.IntN(3)) * lease / 2
+		c.Life = time.Duration(1+random.IntN(3)) * life / 2
 		id, result := c.Scope.ID(), []byte(fmt.Sprint("result ", step))
 		ending := idempotency.State(1 + random.IntN(2))
 		do := random.IntN(9)
@@ -169,7 +169,7 @@ func (f *fixture) agree() {
 				a, err := s.Claim(ctx, c)
 				return a.Verdict.String() + " " + show(a.Record, err)
 			case 3:
-				return show(idempotency.Record{}, s.Extend(ctx, id, c.Token, c.Lease))
+				return show(idempotency.Record{}, s.Extend(ctx, id, c.Token, c.Life))
 			case 4, 5:
 				return show(idempotency.Record{}, s.Finish(ctx, &idempotency.Finish{ID: id, Token: c.Token, State: ending, Result: result, TTL: ttl}))
 			case 6:
@@ -190,11 +190,11 @@ func (f *fixture) agree() {
 		}
 		switch random.IntN(10) {
 		case 0:
-			f.pass(lease/2 + time.Duration(random.IntN(3)-1)*time.Microsecond)
+			f.pass(life/2 + time.Duration(random.IntN(3)-1)*time.Microsecond)
 		case 1:
-			f.pass(time.Duration(random.Int64N(int64(lease))).Truncate(time.Microsecond))
+			f.pass(time.Duration(random.Int64N(int64(life))).Truncate(time.Microsecond))
 		case 2:
-			f.pass(-time.Duration(random.Int64N(int64(lease))).Truncate(time.Microsecond))
+			f.pass(-time.Duration(random.Int64N(int64(life))).Truncate(time.Microsecond))
 		case 3:
 			if random.IntN(15) == 0 {
 				f.pass(ttl)

@@ -15,7 +15,7 @@ func (f *fixture) lifecycle() {
 	f.wants(first, idempotency.Claimed)
 	f.pass(time.Second)
 	a := f.wants(second, idempotency.Busy)
-	f.same("lease end", a.Record.LeaseEnds.UTC(), started.Add(lease))
+	f.same("claim end", a.Record.ClaimEnds.UTC(), started.Add(life))
 	f.same("start", a.Record.Started.UTC(), started)
 
 	f.finish(second, "stolen", idempotency.ErrLost)
@@ -40,7 +40,7 @@ func (f *fixture) mismatch() {
 	first, other := claim("k", 1, 7), claim("k", 2, 8)
 	f.wants(first, idempotency.Claimed)
 	f.wants(other, idempotency.Mismatch) // running
-	f.pass(lease)
+	f.pass(life)
 	f.wants(other, idempotency.Mismatch) // crashed: nobody takes over with something else
 	f.finishAs(first, idempotency.Failed, "no", nil)
 	f.wants(other, idempotency.Mismatch) // failed
@@ -56,10 +56,10 @@ func (f *fixture) takeover() {
 	first, careful, second, third := claim("k", 1, 7), claim("k", 2, 7), claim("k", 3, 7), claim("k", 4, 7)
 	careful.TakeOver = false
 	f.wants(first, idempotency.Claimed)
-	f.pass(lease - time.Microsecond)
+	f.pass(life - time.Microsecond)
 	f.wants(second, idempotency.Busy)
 	f.wants(careful, idempotency.Busy)
-	f.pass(time.Microsecond) // nothing is left of the lease, which is not the same as no lease
+	f.pass(time.Microsecond) // nothing is left of its life, which is not the same as no life
 	f.wants(careful, idempotency.Unknown)
 	if r := f.looks(first, nil); !r.Crashed {
 		f.Error("the record does not look crashed")
@@ -77,10 +77,10 @@ func (f *fixture) takeover() {
 	a = f.wants(third, idempotency.Finished)
 	f.same("result", string(a.Record.Result), "new")
 
-	// One whose lease is over, but whom nobody took over, still holds it.
+	// One whose claim has lapsed, but whom nobody took over, still holds it.
 	late := claim("late", 1, 7)
 	f.wants(late, idempotency.Claimed)
-	f.pass(2 * lease)
+	f.pass(2 * life)
 	f.finish(late, "late", nil)
 }
 
@@ -89,11 +89,11 @@ func (f *fixture) extend() {
 	f.extends(first, idempotency.ErrLost)
 	f.wants(first, idempotency.Claimed)
 	for range 5 {
-		f.pass(lease * 9 / 10)
+		f.pass(life * 9 / 10)
 		f.extends(first, nil)
 	}
 	f.wants(second, idempotency.Busy)
-	f.pass(lease)
+	f.pass(life)
 	f.wants(second, idempotency.TakenOver)
 }
 
@@ -102,8 +102,8 @@ func (f *fixture) resend() {
 	f.wants(first, idempotency.Claimed)
 	f.wants(first, idempotency.Claimed)
 	f.same("attempts", f.looks(first, nil).Attempts, 1)
-	f.pass(lease + time.Second)
-	f.wants(first, idempotency.Claimed) // its lease is over, but it is still its own
+	f.pass(life + time.Second)
+	f.wants(first, idempotency.Claimed) // it has lapsed, but it is still its own
 }
 
 func (f *fixture) release() {
@@ -178,11 +178,11 @@ func (f *fixture) clockBack() {
 	f.pass(-30 * time.Minute)
 	f.wants(claim("done", 2, 7), idempotency.Finished)
 	a := f.wants(claim("crashed", 2, 7), idempotency.Busy)
-	f.same("lease end", a.Record.LeaseEnds.UTC(), f.clock().Add(lease))
+	f.same("claim end", a.Record.ClaimEnds.UTC(), f.clock().Add(life))
 	f.wants(claim("alive", 2, 7), idempotency.Busy)
-	f.pass(lease / 2)
+	f.pass(life / 2)
 	f.extends(alive, nil)
-	f.pass(lease / 2)
+	f.pass(life / 2)
 	f.wants(claim("crashed", 2, 7), idempotency.TakenOver)
 	f.wants(claim("alive", 2, 7), idempotency.Busy)
 }

@@ -29,13 +29,13 @@ func (o Options) Run(t *testing.T, open Open) {
 	}{
 		{"a claim is made once and finished once", (*fixture).lifecycle},
 		{"another request with the same key is told apart in every state", (*fixture).mismatch},
-		{"a crashed run is taken over when its lease is over, not before", (*fixture).takeover},
-		{"a lease that is extended does not lapse", (*fixture).extend},
+		{"a crashed run is taken over when its claim has lapsed, not before", (*fixture).takeover},
+		{"a claim that is extended does not lapse", (*fixture).extend},
 		{"a claim that got no answer can be sent again", (*fixture).resend},
 		{"what is released or forgotten never was", (*fixture).release},
 		{"what failed can be claimed again, and is kept until then", (*fixture).failed},
 		{"a key is free again when its record expires, not before", (*fixture).expiry},
-		{"a clock that is set back keeps nobody out for longer than a lease", (*fixture).clockBack},
+		{"a clock that is set back keeps nobody out for longer than the life of a claim", (*fixture).clockBack},
 		{"a clock that is set forward lets in the next, and fences the first", (*fixture).clockForward},
 		{"scopes are apart, whatever their bytes", (*fixture).scopes},
 		{"results of any bytes come back", (*fixture).results},
@@ -78,15 +78,15 @@ func (f *fixture) pass(d time.Duration) {
 }
 
 const (
-	lease = 10 * time.Second
-	ttl   = time.Hour
+	life = 10 * time.Second
+	ttl  = time.Hour
 )
 
 // claim is one for a key, with a token and a fingerprint of its own number.
 func claim(key string, token, print byte) *idempotency.Claim {
 	c := &idempotency.Claim{
 		Scope: idempotency.Scope{Tenant: "acme", Method: "POST", Route: "/orders", Key: key},
-		Lease: lease, TTL: ttl, TakeOver: true,
+		Life:  life, TTL: ttl, TakeOver: true,
 	}
 	c.Token[0], c.Fingerprint[0] = token, print
 	return c
@@ -128,7 +128,7 @@ func (f *fixture) finishAs(c *idempotency.Claim, state idempotency.State, result
 
 func (f *fixture) extends(c *idempotency.Claim, want error) {
 	f.Helper()
-	f.is("extend", f.store.Extend(context.Background(), c.Scope.ID(), c.Token, lease), want)
+	f.is("extend", f.store.Extend(context.Background(), c.Scope.ID(), c.Token, life), want)
 }
 
 func (f *fixture) releases(c *idempotency.Claim, want error) {

@@ -30,8 +30,8 @@ import (
 )
 
 // Registry is the registry of a node with a shared store in memory, failover,
-// leasing, a catalog on SQLite, a policy file, slots and replays. A take was
-// allowed and another refused, so the metrics with labels have some.
+// tokens held ahead, a catalog on SQLite, a policy file, slots and replays. A
+// take was allowed and another refused, so the metrics with labels have some.
 func Registry(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))

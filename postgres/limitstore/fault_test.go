@@ -47,7 +47,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 	// Each call is first made with the answer heard, so that the connection
 	// is up and the statement known: the call itself is what gets lost.
 	lease := func(id string) sluice.Take {
-		return sluice.Take{Demands: []sluice.Demand{demand("leased", "100/hour", 1)}, ID: id}
+		return sluice.Take{Demands: []sluice.Demand{demand("lease", "100/hour", 1)}, ID: id}
 	}
 	for _, call := range []func(string) error{
 		func(id string) error { _, _, err := l.Acquire(ctx, lease(id)); return err },
@@ -65,7 +65,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 	}
 
 	beside := open(t, postgres.Config{Address: address})
-	for entity, want := range map[string]sluice.Tokens{"plain": 2, "leased": 6, "adjusted": 2} {
+	for entity, want := range map[string]sluice.Tokens{"plain": 2, "lease": 6, "adjusted": 2} {
 		d := take(t, beside, demand(entity, "100/hour", 1), true)
 		if got := d.Results[0].Remaining.Whole(); got != 100-int64(want)-1 {
 			t.Errorf("%s: %d tokens left, want %d", entity, got, 100-want-1)

@@ -47,8 +47,8 @@ type generalArgs struct {
 	hint                   int64
 }
 
-// flyGeneral has a batch decided by take_v2.
-func (s *Store) flyGeneral(b *batch) {
+// sendGeneral has a batch decided by take_v2.
+func (s *Store) sendGeneral(b *batch) {
 	b.number()
 	var a generalArgs
 	for _, r := range b.requests {

@@ -137,9 +137,9 @@ func scanRow(found pgx.CollectableRow) (r row, err error) {
 		})
 	}
 	for i := range costs {
-		x.Flights = append(x.Flights, bucket.Flight{Cost: costs[i], Expires: ends[i]})
+		x.Holders = append(x.Holders, bucket.Holder{Cost: costs[i], Expires: ends[i]})
 	}
-	if x.Counts != nil || x.Holds != nil || x.Tickets != nil || x.Flights != nil {
+	if x.Counts != nil || x.Holds != nil || x.Tickets != nil || x.Holders != nil {
 		st.Ext = &x
 	}
 	return r, err

@@ -14,9 +14,9 @@ import (
 // undecided is the outcome of a take that take_plain_v2 leaves to take_v2.
 const undecided = math.MinInt64
 
-// flyPlain has a batch decided by take_plain_v2, and works out from the
+// sendPlain has a batch decided by take_plain_v2, and works out from the
 // numbers that it gives what else there is to say.
-func (s *Store) flyPlain(b *batch) {
+func (s *Store) sendPlain(b *batch) {
 	b.number()
 	rules, agreed := b.bucketRules()
 	if !agreed {

@@ -40,7 +40,7 @@ const (
 type request struct {
 	kind   kind
 	id     string   // of the take or lease, if it has one
-	hashes []uint64 // of what only one flight at a time should touch
+	hashes []uint64 // of what only one batch at a time should touch
 	tries  int
 
 	take  sluice.Take

@@ -67,8 +67,8 @@ type leases struct {
 	freed                        []bool
 }
 
-// flySettlements has a batch of leases settled.
-func (s *Store) flySettlements(b *batch) {
+// sendSettlements has a batch of leases settled.
+func (s *Store) sendSettlements(b *batch) {
 	var (
 		a            leases
 		ids, limits  []string

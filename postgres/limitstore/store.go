@@ -22,8 +22,8 @@ type Store struct {
 	marks marks
 	clock clock
 
-	takes       *flights
-	settlements *flights
+	takes       *queue
+	settlements *queue
 	watch       watch
 	decided     atomic.Int64
 	batches     atomic.Int64
@@ -42,7 +42,7 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	}
 	s := &Store{db: db, sql: newStatements(db.Config.Schema)}
 	s.marks.seed = maphash.MakeSeed()
-	s.takes, s.settlements = newFlights(s.flyTakes), newFlights(s.flySettlements)
+	s.takes, s.settlements = newQueue(s.sendTakes), newQueue(s.sendSettlements)
 	s.watch.init()
 	if config.Clock == nil { // stores with different clocks must not sweep each other's buckets
 		db.Go(s.sweepRegularly)
@@ -51,14 +51,14 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	return s, nil
 }
 
-// flyTakes has a batch of takes decided.
-func (s *Store) flyTakes(b *batch) {
+// sendTakes has a batch of takes decided.
+func (s *Store) sendTakes(b *batch) {
 	s.decided.Add(int64(len(b.requests)))
 	s.batches.Add(1)
 	if b.requests[0].kind == plainTake {
-		s.flyPlain(b)
+		s.sendPlain(b)
 	} else {
-		s.flyGeneral(b)
+		s.sendGeneral(b)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/postgres/postgrestest"
 )
 
-// TestSweep lets buckets, flights and receipts expire, and no others.
+// TestSweep lets buckets, holders and receipts expire, and no others.
 func TestSweep(t *testing.T) {
 	address := postgrestest.Database(t)
 	now := time.Date(2026, 3, 11, 10, 20, 30, 0, time.UTC)
@@ -25,8 +25,8 @@ func TestSweep(t *testing.T) {
 		take(t, s, demand(fmt.Sprint("long ", i), "1/hour", 1), true)
 	}
 	for i, keep := range []time.Duration{time.Second, time.Hour} {
-		flight := sluice.Demand{Key: sluice.Key{Entity: fmt.Sprint("flight ", i)}, Limit: sluice.MustParse("1 concurrent")}
-		if lease, _, err := l.Acquire(ctx, sluice.Take{Demands: []sluice.Demand{flight}, Keep: keep}); err != nil || lease == nil {
+		parallel := sluice.Demand{Key: sluice.Key{Entity: fmt.Sprint("parallel ", i)}, Limit: sluice.MustParse("1 concurrent")}
+		if lease, _, err := l.Acquire(ctx, sluice.Take{Demands: []sluice.Demand{parallel}, Keep: keep}); err != nil || lease == nil {
 			t.Fatal(lease, err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := count(); got != want {
-			t.Errorf("after %s: %v buckets, flights and receipts are left, want %v", now, got, want)
+			t.Errorf("after %s: %v buckets, holders and receipts are left, want %v", now, got, want)
 		}
 	}
 	sweep([3]int64{32, 2, 2})

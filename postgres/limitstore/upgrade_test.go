@@ -126,7 +126,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || lease == nil {
 		t.Fatal(lease, err)
 	}
-	want("what the newer has leased", old.general("b", "", 1), false)
+	want("what a lease of the newer took", old.general("b", "", 1), false)
 	old.release("lease of the newer")
 	take(t, s, demand("b", hourly, 10), true)
 

@@ -19,7 +19,7 @@ func waitForPlace(t *testing.T, address string, holder, waiter sluice.Store) {
 	t.Helper()
 	ctx := context.Background()
 	one := sluice.Take{Demands: []sluice.Demand{{
-		Key: sluice.Key{Entity: "alice", Limit: "flights"}, Limit: sluice.MustParse("1 concurrent"),
+		Key: sluice.Key{Entity: "alice", Limit: "parallel"}, Limit: sluice.MustParse("1 concurrent"),
 	}}, Keep: time.Hour}
 	lease, _, err := sluice.New(holder).Acquire(ctx, one)
 	if err != nil || lease == nil {

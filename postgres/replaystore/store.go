@@ -82,8 +82,8 @@ type recordRow struct {
 	tenant, method, route, key  string
 	fingerprint, token, result  []byte
 	state                       int16
-	attempts, started, lease    int64
-	leaseEnds, expires, replays int64
+	attempts, started, life     int64
+	claimEnds, expires, replays int64
 	size                        int64
 	finished, replayed          *int64
 }
@@ -92,7 +92,7 @@ type recordRow struct {
 func (w *recordRow) fields() []any {
 	return []any{
 		&w.now, &w.tenant, &w.method, &w.route, &w.key, &w.fingerprint, &w.state, &w.token, &w.attempts, &w.started,
-		&w.lease, &w.leaseEnds, &w.finished, &w.expires, &w.replays, &w.replayed, &w.size, &w.result,
+		&w.life, &w.claimEnds, &w.finished, &w.expires, &w.replays, &w.replayed, &w.size, &w.result,
 	}
 }
 
@@ -108,13 +108,13 @@ func (w *recordRow) record() idempotency.Record {
 	r := idempotency.Record{
 		Scope: idempotency.Scope{Tenant: postgres.Untext(w.tenant), Method: postgres.Untext(w.method), Route: postgres.Untext(w.route), Key: postgres.Untext(w.key)},
 		State: idempotency.State(w.state), Attempts: w.attempts, Started: time.UnixMicro(w.started),
-		Lease: time.Duration(w.lease) * time.Microsecond, LeaseEnds: time.UnixMicro(w.leaseEnds),
+		Life: time.Duration(w.life) * time.Microsecond, ClaimEnds: time.UnixMicro(w.claimEnds),
 		Finished: at(w.finished), Expires: time.UnixMicro(w.expires),
 		Replays: w.replays, Replayed: at(w.replayed), Size: w.size, Result: w.result,
 	}
 	copy(r.Fingerprint[:], w.fingerprint)
 	copy(r.Token[:], w.token)
-	r.Crashed = r.State == idempotency.Running && w.leaseEnds <= w.now
+	r.Crashed = r.State == idempotency.Running && w.claimEnds <= w.now
 	return r
 }
 
@@ -128,7 +128,7 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		row, verdict = recordRow{}, 0
 		return conn.QueryRow(ctx, r.sql.claim, r.db.Given(), id[:], postgres.Text(s.Tenant), postgres.Text(s.Method), postgres.Text(s.Route), postgres.Text(s.Key),
-			c.Fingerprint[:], c.Token[:], c.Lease.Microseconds(), c.TTL.Microseconds(), c.TakeOver).
+			c.Fingerprint[:], c.Token[:], c.Life.Microseconds(), c.TTL.Microseconds(), c.TakeOver).
 			Scan(append([]any{&verdict}, row.fields()...)...)
 	})
 	if err != nil {
@@ -152,8 +152,8 @@ func (r *Store) held(ctx context.Context, sql string, args ...any) error {
 }
 
 // Extend extends a running claim.
-func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
-	return r.held(ctx, r.sql.extend, r.db.Given(), id[:], token[:], lease.Microseconds())
+func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, life time.Duration) error {
+	return r.held(ctx, r.sql.extend, r.db.Given(), id[:], token[:], life.Microseconds())
 }
 
 // Release ends a running claim.

@@ -39,7 +39,7 @@ func TestReplaysBesideANewerNode(t *testing.T) {
 	r := open(t, postgres.Config{Address: address})
 	c := &idempotency.Claim{
 		Scope: idempotency.Scope{Tenant: "acme", Method: "POST", Route: "/orders", Key: "k"},
-		Token: idempotency.NewToken(), Lease: time.Minute, TTL: time.Hour,
+		Token: idempotency.NewToken(), Life: time.Minute, TTL: time.Hour,
 	}
 	claims := func(want idempotency.Verdict) idempotency.Answer {
 		t.Helper()

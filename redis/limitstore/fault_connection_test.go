@@ -49,7 +49,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 	ctx := context.Background()
 	const limit = "100/h"
 	lease := func(id string) sluice.Take {
-		return sluice.Take{Demands: []sluice.Demand{demand("leased", limit)}, ID: id}
+		return sluice.Take{Demands: []sluice.Demand{demand("lease", limit)}, ID: id}
 	}
 	if _, _, err := l.Acquire(ctx, lease("open")); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 		p.LoseAnswers(false)
 	}
 	// Adjusting by 0 changes nothing.
-	for entity, want := range map[string]int64{"plain": 99, "leased": 96, "adjusted": 100} {
+	for entity, want := range map[string]int64{"plain": 99, "lease": 96, "adjusted": 100} {
 		if got := remaining(t, server.URL(), demand(entity, limit)).Whole(); got != want {
 			t.Errorf("%s: %d tokens left, want %d", entity, got, want)
 		}

@@ -66,7 +66,7 @@ func readRecord(raw string) ([]stored, error) {
 	return all, nil
 }
 
-// entrySize is the length of a hold and of a flight.
+// entrySize is the length of a hold and of a holder.
 const entrySize = 32
 
 // readRest reads what only some algorithms keep.
@@ -86,7 +86,7 @@ func (b *stored) readRest(text string) {
 	case sluice.Concurrency:
 		for len(rest.s) >= entrySize {
 			id := rest.text(16)
-			x.Flights = append(x.Flights, bucket.Flight{ID: id, Cost: rest.number(), Expires: rest.number()})
+			x.Holders = append(x.Holders, bucket.Holder{ID: id, Cost: rest.number(), Expires: rest.number()})
 		}
 	default:
 		x.Recalled, x.RecallCost = rest.number(), rest.number()

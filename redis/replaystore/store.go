@@ -101,7 +101,7 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 		takeOver = "1"
 	}
 	reply, err := r.call(ctx, s.ID(), "claim", string(c.Fingerprint[:]), string(c.Token[:]),
-		micros(c.Lease), micros(c.TTL), takeOver, s.Tenant, s.Method, s.Route, s.Key)
+		micros(c.Life), micros(c.TTL), takeOver, s.Tenant, s.Method, s.Route, s.Key)
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
@@ -156,7 +156,7 @@ func parseRecord(reply []rueidis.RedisMessage) (rec idempotency.Record, now time
 	rec = idempotency.Record{
 		Scope: idempotency.Scope{Tenant: fields[0], Method: fields[1], Route: fields[2], Key: fields[3]},
 		State: idempotency.State(number(5)), Attempts: number(7), Started: at(8),
-		Lease: time.Duration(number(9)) * time.Microsecond, LeaseEnds: at(10), Finished: at(11),
+		Life: time.Duration(number(9)) * time.Microsecond, ClaimEnds: at(10), Finished: at(11),
 		Expires: at(12), Replays: number(13), Replayed: at(14), Size: number(15),
 	}
 	copy(rec.Fingerprint[:], fields[4])
@@ -164,7 +164,7 @@ func parseRecord(reply []rueidis.RedisMessage) (rec idempotency.Record, now time
 	if fields[16] != "" {
 		rec.Result = []byte(fields[16])
 	}
-	rec.Crashed = rec.State == idempotency.Running && !now.Before(rec.LeaseEnds)
+	rec.Crashed = rec.State == idempotency.Running && !now.Before(rec.ClaimEnds)
 	return rec, now, err
 }
 
@@ -186,8 +186,8 @@ func (r *Store) held(ctx context.Context, id idempotency.ID, token idempotency.T
 }
 
 // Extend extends a running claim.
-func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
-	return r.held(ctx, id, token, "extend", micros(lease))
+func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, life time.Duration) error {
+	return r.held(ctx, id, token, "extend", micros(life))
 }
 
 // Finish stores a result.

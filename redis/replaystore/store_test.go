@@ -53,7 +53,7 @@ func TestReplaysExpire(t *testing.T) {
 	r := open(t, redis.Config{Address: server.URL()})
 	c := &idempotency.Claim{
 		Scope: idempotency.Scope{Tenant: "acme", Method: "POST", Route: "/orders", Key: "k"},
-		Token: idempotency.NewToken(), Lease: time.Second, TTL: time.Second,
+		Token: idempotency.NewToken(), Life: time.Second, TTL: time.Second,
 	}
 	if _, err := r.Claim(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestReplaysForgetAllLeavesNoKeys(t *testing.T) {
 		tenant := fmt.Sprint("acme/", i%5)
 		c := &idempotency.Claim{
 			Scope: idempotency.Scope{Tenant: tenant, Method: "POST", Route: "/orders", Key: fmt.Sprint(i)},
-			Token: idempotency.NewToken(), Lease: time.Second, TTL: time.Hour,
+			Token: idempotency.NewToken(), Life: time.Second, TTL: time.Hour,
 		}
 		if _, err := r.Claim(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestReplaysListsAreBounded(t *testing.T) {
 		for range n {
 			c := &idempotency.Claim{
 				Scope: idempotency.Scope{Tenant: "acme/alice", Method: "POST", Route: "/orders", Key: idempotency.NewToken().String()},
-				Token: idempotency.NewToken(), Lease: time.Second, TTL: time.Hour,
+				Token: idempotency.NewToken(), Life: time.Second, TTL: time.Hour,
 			}
 			if _, err := r.Claim(t.Context(), c); err != nil {
 				t.Fatal(err)
@@ -158,7 +158,7 @@ func TestReplaysListsAreBounded(t *testing.T) {
 	// One that is kept for longer than its claim said stays in them.
 	long := &idempotency.Claim{
 		Scope: idempotency.Scope{Tenant: "acme/bob", Method: "POST", Route: "/orders", Key: "long"},
-		Token: idempotency.NewToken(), Lease: time.Second, TTL: time.Hour,
+		Token: idempotency.NewToken(), Life: time.Second, TTL: time.Hour,
 	}
 	if _, err := r.Claim(t.Context(), long); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@
 //
 //	algorithm: token_bucket   # or sliding_window; fixed_window is the default
 //	count_refused: false      # all or nothing: a refused request consumes nothing
-//	lease: true               # decided in memory with tokens leased in advance; implies the line above
+//	hold: true                # decided in memory with tokens held ahead of need; implies the line above
 //
 // and in rate_limit only:
 //

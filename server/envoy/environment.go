@@ -231,7 +231,7 @@ var without = map[string]string{
 	"EXTRA_TAGS":                             "metrics are for Prometheus, which adds labels itself",
 	"FORCE_START_WITHOUT_INITIAL_CONFIG":     "the limits are read from files, which are there at the start",
 	"GRPC_UDS":                               "gRPC is served on an address",
-	"LOCAL_CACHE_SIZE_IN_BYTES":              "answers do not depend on it; lease: true is faster",
+	"LOCAL_CACHE_SIZE_IN_BYTES":              "answers do not depend on it; hold: true is faster",
 	"PROMETHEUS_ADDR":                        "metrics are served with the others",
 	"PROMETHEUS_MAPPER_YAML":                 "metrics have the names and labels of the default mapping",
 	"PROMETHEUS_PATH":                        "metrics are served with the others",

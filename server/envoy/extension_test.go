@@ -71,7 +71,7 @@ descriptors:
 	}
 }
 
-func TestLeasedLimitsNeverPassMore(t *testing.T) {
+func TestHeldLimitsNeverPassMore(t *testing.T) {
 	store, err := advance.New(memoryStore(t), advance.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestLeasedLimitsNeverPassMore(t *testing.T) {
 domain: shop
 descriptors:
   - key: user
-    rate_limit: {unit: year, requests_per_unit: 100, lease: true}
+    rate_limit: {unit: year, requests_per_unit: 100, hold: true}
   - key: exact
     rate_limit: {unit: year, requests_per_unit: 100}
   - key: whole
@@ -89,10 +89,10 @@ descriptors:
 `})
 	s := openOn(t, store, dir, envoy.Settings{})
 	for _, c := range []struct {
-		key    string
-		leased bool
+		key  string
+		held bool
 	}{{"user", true}, {"exact", false}, {"whole", false}} {
-		before, passed := store.Stats().Leased, 0
+		before, passed := store.Stats().Held, 0
 		for range 150 {
 			if ask(t, s, request("shop", d(c.key, "a"))).GetOverallCode() == pb.RateLimitResponse_OK {
 				passed++
@@ -101,8 +101,8 @@ descriptors:
 		if passed != 100 {
 			t.Errorf("%s: %d passed, want 100", c.key, passed)
 		}
-		if leased := store.Stats().Leased > before; leased != c.leased {
-			t.Errorf("%s: leased %t, want %t", c.key, leased, c.leased)
+		if held := store.Stats().Held > before; held != c.held {
+			t.Errorf("%s: held %t, want %t", c.key, held, c.held)
 		}
 	}
 }

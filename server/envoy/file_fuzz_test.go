@@ -11,7 +11,7 @@ import (
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"domain: x\ndescriptors:\n  - key: a\n    value: b*\n    share_threshold: true\n    rate_limit: {unit: day, requests_per_unit: 1}\n    descriptors:\n      - key: c\n",
-		"domain: x\nalgorithm: token_bucket\nlease: true\ndescriptors: [{key: a, rate_limit: {period: 90s, requests_per_unit: 5, burst: 7}}]",
+		"domain: x\nalgorithm: token_bucket\nhold: true\ndescriptors: [{key: a, rate_limit: {period: 90s, requests_per_unit: 5, burst: 7}}]",
 		"domain: x\ndescriptors: [{key: a, rate_limit: {unlimited: true, name: n, replaces: [{name: m}]}}]",
 		"a: &a [*a]", "domain: &d x\ndescriptors: [{key: *d}]", "? {", "domain: !!binary aGk=", "<<: {domain: x}", "- - - -",
 		"domain: x\ndescriptors: [{key: a, rate_limit: {unit: year, requests_per_unit: 4294967295, burst: 4294967295, algorithm: token_bucket}}]",

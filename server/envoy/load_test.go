@@ -38,7 +38,7 @@ func TestMistakes(t *testing.T) {
 		{"domain: x\ndescriptors: [{key: a, rate_limit: {unit: day, period: 2h}}]", "a limit has a unit or a period, not both"},
 		{"domain: x\ndescriptors: [{key: a, rate_limit: {period: soon}}]", "rate_limit.period 'soon': want a period such as 90s, 15min or 2h30m"},
 		{"domain: x\ndescriptors: [{key: a, rate_limit: {unit: day, burst: 5}}]", "only a token bucket has a burst"},
-		{"domain: x\nlease: true\ndescriptors: [{key: a, rate_limit: {unit: day, count_refused: true}}]", "lease: true goes with count_refused: false"},
+		{"domain: x\nhold: true\ndescriptors: [{key: a, rate_limit: {unit: day, count_refused: true}}]", "hold: true goes with count_refused: false"},
 	} {
 		_, err := envoy.New(envoy.Config{
 			Limiter: sluice.New(memoryStore(t)), Dir: write(t, map[string]string{"test.yaml": c.file}), Log: slog.New(slog.DiscardHandler),

@@ -27,7 +27,7 @@ type rule struct {
 	// counting rules are as in envoyproxy/ratelimit: hits count even if the
 	// request is refused. Others are all or nothing.
 	counting bool
-	exact    bool // never decided with leased tokens
+	exact    bool // never decided with held tokens
 
 	fullKey  string // its place in the files, for statistics
 	detailed bool
@@ -126,12 +126,12 @@ func (r *rule) extend(c *yamlRateLimit, file *yamlRoot) error {
 	if c.Burst > 0 {
 		r.limit.Burst = sluice.Tokens(c.Burst) * sluice.Token
 	}
-	if leased := either(c.Lease, file.Lease); leased != nil && *leased {
+	if hold := either(c.Hold, file.Hold); hold != nil && *hold {
 		r.exact, r.counting = false, false
 	}
 	if refused := either(c.CountRefused, file.CountRefused); refused != nil {
 		if *refused && !r.exact {
-			return fmt.Errorf("lease: true goes with count_refused: false, as hits of refused requests are not known to the store")
+			return fmt.Errorf("hold: true goes with count_refused: false, as hits of refused requests are not known to the store")
 		}
 		r.counting = *refused
 	}

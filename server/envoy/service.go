@@ -21,12 +21,12 @@ import (
 
 // Config is what a service needs to know. Limiter and Dir have no default.
 type Config struct {
-	// Limiter decides. Limits with "lease: true" are leased if its store
-	// does that: see package advance.
+	// Limiter decides. Tokens of limits with "hold: true" are held ahead of
+	// need if its store does that: see package advance.
 	Limiter *sluice.Limiter
 
 	// Exact decides limits that count as in envoyproxy/ratelimit. It may be
-	// on the store behind the one that leases, which saves them the way
+	// on the store behind the one that holds, which saves them the way
 	// through it. Nil means Limiter.
 	Exact *sluice.Limiter
 

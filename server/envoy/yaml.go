@@ -20,7 +20,7 @@ type yamlRoot struct {
 	// Ours: for all limits of the file that do not say otherwise.
 	Algorithm    string
 	CountRefused *bool `yaml:"count_refused"`
-	Lease        *bool
+	Hold         *bool
 }
 
 type yamlDescriptor struct {
@@ -47,7 +47,7 @@ type yamlRateLimit struct {
 	Period       string
 	Burst        uint32
 	CountRefused *bool `yaml:"count_refused"`
-	Lease        *bool
+	Hold         *bool
 }
 
 var validKeys = map[string]bool{
@@ -56,7 +56,7 @@ var validKeys = map[string]bool{
 	"shadow_mode": true, "quota_mode": true,
 	"detailed_metric": true, "value_to_metric": true, "share_threshold": true,
 
-	"algorithm": true, "period": true, "burst": true, "count_refused": true, "lease": true,
+	"algorithm": true, "period": true, "burst": true, "count_refused": true, "hold": true,
 }
 
 // parseFile reads one file. Its errors begin with the name, and are worded as

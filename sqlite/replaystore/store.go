@@ -64,11 +64,11 @@ const columns = `tenant, method, route, key, fingerprint, state, token, attempts
 // scanRecord reads a row of columns and the result.
 func scanRecord(scan func(...any) error, now time.Time) (*idempotency.Record, error) {
 	var (
-		r                                                     idempotency.Record
-		tenant, method, route, key, fingerprint, token        []byte
-		started, lease, ends, finished, expires, replayed, st int64
+		r                                                    idempotency.Record
+		tenant, method, route, key, fingerprint, token       []byte
+		started, life, ends, finished, expires, replayed, st int64
 	)
-	err := scan(&tenant, &method, &route, &key, &fingerprint, &st, &token, &r.Attempts, &started, &lease, &ends,
+	err := scan(&tenant, &method, &route, &key, &fingerprint, &st, &token, &r.Attempts, &started, &life, &ends,
 		&finished, &expires, &r.Replays, &replayed, &r.Size, &r.Result)
 	if err != nil {
 		return nil, err
@@ -83,9 +83,9 @@ func scanRecord(scan func(...any) error, now time.Time) (*idempotency.Record, er
 	r.State = idempotency.State(st)
 	copy(r.Fingerprint[:], fingerprint)
 	copy(r.Token[:], token)
-	r.Started, r.Lease, r.LeaseEnds = at(started), time.Duration(lease)*time.Microsecond, at(ends)
+	r.Started, r.Life, r.ClaimEnds = at(started), time.Duration(life)*time.Microsecond, at(ends)
 	r.Finished, r.Expires, r.Replayed = at(finished), at(expires), at(replayed)
-	r.Crashed = r.State == idempotency.Running && !now.Before(r.LeaseEnds)
+	r.Crashed = r.State == idempotency.Running && !now.Before(r.ClaimEnds)
 	return &r, nil
 }
 
@@ -111,7 +111,7 @@ func put(ctx context.Context, tx *sql.Tx, id idempotency.ID, r *idempotency.Reco
 		(id, tenant, method, route, key, fingerprint, state, token, attempts, started, lease, lease_ends, expires)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		id[:], []byte(s.Tenant), []byte(s.Method), []byte(s.Route), []byte(s.Key), r.Fingerprint[:], int64(r.State), r.Token[:],
-		r.Attempts, r.Started.UnixMicro(), r.Lease.Microseconds(), r.LeaseEnds.UnixMicro(), r.Expires.UnixMicro())
+		r.Attempts, r.Started.UnixMicro(), r.Life.Microseconds(), r.ClaimEnds.UnixMicro(), r.Expires.UnixMicro())
 	return err
 }
 
@@ -160,7 +160,7 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 				return err
 			}
 			if a.Verdict == idempotency.Busy {
-				_, err := tx.ExecContext(ctx, "UPDATE replay SET lease_ends = ? WHERE id = ?", next.LeaseEnds.UnixMicro(), id[:])
+				_, err := tx.ExecContext(ctx, "UPDATE replay SET lease_ends = ? WHERE id = ?", next.ClaimEnds.UnixMicro(), id[:])
 				return err
 			}
 			return put(ctx, tx, id, next)
@@ -189,13 +189,13 @@ func (r *Store) held(ctx context.Context, id idempotency.ID, token idempotency.T
 }
 
 // Extend extends a running claim.
-func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, lease time.Duration) error {
+func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, life time.Duration) error {
 	return r.held(ctx, id, token, func(tx *sql.Tx, found *idempotency.Record, now time.Time) error {
 		if found.State != idempotency.Running {
 			return idempotency.ErrLost
 		}
 		_, err := tx.ExecContext(ctx, "UPDATE replay SET lease = ?, lease_ends = ? WHERE id = ?",
-			lease.Microseconds(), now.Add(lease).UnixMicro(), id[:])
+			life.Microseconds(), now.Add(life).UnixMicro(), id[:])
 		return err
 	})
 }

@@ -174,15 +174,15 @@ local function untilSliding(p, s, v, target)
 	end
 end
 
--- Spec.viewFlights. Flights stay packed: id, cost and expires of each, in order
+-- Spec.viewHolders. Holders stay packed: id, cost and expires of each, in order
 -- of expiry. v.gone is how many bytes of them have expired.
-local function viewFlights(p, s, t)
+local function viewHolders(p, s, t)
 	t = max(t, s.time)
 	local v = newView(t, s.used, 0, t)
 	v.gone = 0
-	local flights = s.flights or ''
-	while v.gone < #flights do
-		local cost, expires = read('<dd', flights, v.gone + 17)
+	local holders = s.holders or ''
+	while v.gone < #holders do
+		local cost, expires = read('<dd', holders, v.gone + 17)
 		if expires > t then
 			break
 		end
@@ -191,14 +191,14 @@ local function viewFlights(p, s, t)
 	return v
 end
 
--- untilFlights
-local function untilFlights(s, v, target)
+-- untilHolders
+local function untilHolders(s, v, target)
 	if target == 0 then -- the last one
-		return read('<d', s.flights, #s.flights - 7) - v.now
+		return read('<d', s.holders, #s.holders - 7) - v.now
 	end
 	local used = v.used
-	for at = v.gone, #s.flights - ENTRY, ENTRY do
-		local cost, expires = read('<dd', s.flights, at + 17)
+	for at = v.gone, #s.holders - ENTRY, ENTRY do
+		local cost, expires = read('<dd', s.holders, at + 17)
 		used = used - cost
 		if used <= target then
 			return expires - v.now
@@ -218,7 +218,7 @@ local function view(p, s, t)
 	elseif p.alg == SLIDING then
 		v = viewSliding(p, s, t)
 	else
-		v = viewFlights(p, s, t)
+		v = viewHolders(p, s, t)
 	end
 	v.behind = v.now - t
 	if s.tickets then
@@ -250,7 +250,7 @@ local function wait(p, s, v, target)
 	elseif p.alg == SLIDING then
 		t = untilSliding(p, s, v, target)
 	else
-		t = untilFlights(s, v, target)
+		t = untilHolders(s, v, target)
 	end
 	return min(t, FOREVER)
 end

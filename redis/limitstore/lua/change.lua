@@ -19,7 +19,7 @@ local function commit(p, s, v)
 	if p.alg == SLIDING then
 		s.counts = s.counts or {}
 	elseif p.alg == CONCURRENCY then
-		s.flights = sub(s.flights or '', v.gone + 1)
+		s.holders = sub(s.holders or '', v.gone + 1)
 		v.gone = 0
 	elseif s.holds then
 		commitHolds(p, s, v)
@@ -74,7 +74,7 @@ end
 local function reset(p, s, v)
 	commit(p, s, v)
 	s.used, s.rem, s.consumed = 0, 0, 0
-	s.counts, s.flights = {}, ''
+	s.counts, s.holders = {}, ''
 	s.recalled, s.recallCost = 0, 0
 end
 
@@ -107,13 +107,13 @@ local function adopt(p, s, from, t)
 	return s
 end
 
--- insertFlight
-local function insertFlight(s, id, cost, expires)
-	local at = #s.flights
-	while at > 0 and read('<d', s.flights, at - 7) > expires do
+-- insertHolder
+local function insertHolder(s, id, cost, expires)
+	local at = #s.holders
+	while at > 0 and read('<d', s.holders, at - 7) > expires do
 		at = at - ENTRY
 	end
-	s.flights = sub(s.flights, 1, at) .. id .. write('<dd', cost, expires) .. sub(s.flights, at + 1)
+	s.holders = sub(s.holders, 1, at) .. id .. write('<dd', cost, expires) .. sub(s.holders, at + 1)
 end
 
 -- Spec.Board
@@ -121,20 +121,20 @@ local function board(p, s, v, id, cost, expires)
 	commit(p, s, v)
 	s.used = s.used + cost
 	s.consumed = saturate(s.consumed + cost)
-	insertFlight(s, id, cost, expires)
+	insertHolder(s, id, cost, expires)
 end
 
 -- Spec.Alight
 local function alight(p, s, v, id)
-	local flights, at = s.flights or '', v.gone
+	local holders, at = s.holders or '', v.gone
 	repeat
-		at = string.find(flights, id, at + 1, true)
+		at = string.find(holders, id, at + 1, true)
 	until not at or at % ENTRY == 1
 	if not at then
 		return 0
 	end
-	local cost = read('<d', flights, at + 16)
-	s.flights = sub(flights, 1, at - 1) .. sub(flights, at + ENTRY)
+	local cost = read('<d', holders, at + 16)
+	s.holders = sub(holders, 1, at - 1) .. sub(holders, at + ENTRY)
 	v.used = v.used - cost
 	commit(p, s, v)
 	return cost
@@ -145,7 +145,7 @@ local function extend(p, s, v, id, expires)
 	local cost = alight(p, s, v, id)
 	if cost > 0 then
 		s.used = s.used + cost
-		insertFlight(s, id, cost, expires)
+		insertHolder(s, id, cost, expires)
 	end
 end
 

@@ -29,7 +29,7 @@ local SHADOW, COUNTREFUSED = 1, 2
 --   of each: its zone and name            '<BB', their lengths, and both
 --   of each: the rest                     '<I4', its length, and the rest; all
 --                                         left out if all are empty
--- The rest is holds, counts or flights. In a record in which somebody waits none
+-- The rest is holds, counts or holders. In a record in which somebody waits none
 -- is left out, and each is followed by its tickets, '<I4' and the tickets.
 --
 -- The status and the states are also the reply to most takes, made once for

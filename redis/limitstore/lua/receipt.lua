@@ -1,7 +1,7 @@
 -- A receipt is what is kept of a take that has an id and had an effect: what
 -- to answer to a repetition and, for a lease, what was charged.
 --   version, lease, ended, taken, due, expires  '<BBBddd'; due is taken
---   print of the demands, id of its flights     16 bytes each
+--   print of the demands, id of its holders     16 bytes each
 --   length of the reply, the reply              '<I4'
 --   for each key:
 --     lengths of key and argument, both         '<I4I4'
@@ -19,7 +19,7 @@ local function readReceipt(raw)
 	local n = read('<I4', raw, 60)
 	return {
 		lease = lease == 1, ended = ended, taken = taken, due = due, expires = expires,
-		print = sub(raw, 28, 43), flight = sub(raw, 44, 59), reply = sub(raw, 64, 63 + n), rest = sub(raw, 64 + n),
+		print = sub(raw, 28, 43), holder = sub(raw, 44, 59), reply = sub(raw, 64, 63 + n), rest = sub(raw, 64 + n),
 	}
 end
 
@@ -43,7 +43,7 @@ end
 local function writeReceipt(r, parts)
 	local out = {
 		write('<BBBddd', VERSION, r.lease and 1 or 0, r.ended, r.taken, r.due, r.expires),
-		r.print, r.flight, write('<I4', #r.reply), r.reply,
+		r.print, r.holder, write('<I4', #r.reply), r.reply,
 	}
 	for _, pt in ipairs(parts) do
 		out[#out + 1] = write('<I4I4', #pt.key, #pt.arg) .. pt.key .. pt.arg

@@ -13,7 +13,7 @@ local UNDO = 1
 -- forestall has a part that comes later find that its take was given up.
 local function forestall(life)
 	local r = {
-		lease = false, ended = RELEASE, taken = now, due = now, expires = now + life, print = NOID, flight = NOID, reply = '',
+		lease = false, ended = RELEASE, taken = now, due = now, expires = now + life, print = NOID, holder = NOID, reply = '',
 	}
 	values[1] = {key = KEYS[1], value = writeReceipt(r, {}), expires = r.expires}
 	return answer(1, now, 0) .. write('<d', now)
@@ -88,10 +88,10 @@ local function settleOne(pl, e, r, action, expires)
 	elseif p.alg ~= CONCURRENCY then
 		return change(pl, e.new - e.cost, r.taken)
 	elseif action == RENEW then
-		extend(p, s, v, r.flight, expires)
+		extend(p, s, v, r.holder, expires)
 		keep(pl)
 	elseif action == COMMIT or action == RELEASE then
-		local n = alight(p, s, v, r.flight)
+		local n = alight(p, s, v, r.holder)
 		if n > 0 then
 			keep(pl)
 			freed(pl)

@@ -1,6 +1,6 @@
 -- The general case: everything below is defined only when it is needed.
 local FOREVER = 2 ^ 52
-local ENTRY = 32 -- bytes of a hold and of a flight
+local ENTRY = 32 -- bytes of a hold and of a holder
 
 -- spec reads a limit: bucket.Compile. zone tells calendars apart.
 local function spec(limit, windows)
@@ -64,7 +64,7 @@ local function decode(b)
 	if alg == SLIDING then
 		s.counts = readCounts(b.rest, b.time)
 	elseif alg == CONCURRENCY then
-		s.flights = b.rest
+		s.holders = b.rest
 	else
 		if alg == FIXED then
 			s.stop, s.rem = b.rem, 0
@@ -84,7 +84,7 @@ local function encode(b, p, s)
 	if p.alg == SLIDING then
 		b.rest = writeCounts(s.counts or {}, s.time)
 	elseif p.alg == CONCURRENCY then
-		b.rest = s.flights or ''
+		b.rest = s.holders or ''
 	else
 		if p.alg == FIXED then
 			b.rem = s.stop or 0

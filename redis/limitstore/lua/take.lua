@@ -73,7 +73,7 @@ local function charge(pl, allowed, o, expires)
 	end
 	if n > 0 then
 		if p.alg == CONCURRENCY then
-			board(p, s, v, o.flight, n, expires)
+			board(p, s, v, o.holder, n, expires)
 		else
 			n = consume(p, s, v, n)
 		end
@@ -115,7 +115,7 @@ end
 
 -- fullTake is a take with options:
 --   kind, time, options, rank, keep    '<BdBdd'
---   print, id of its flights, ticket   16 bytes each
+--   print, id of its holders, ticket   16 bytes each
 -- One with an id has the key of its receipt after those of its buckets. A PART
 -- of a take over several slots that was given up is not taken any more. Another
 -- slot may REFUSE a take, or say that it can NEVER pass.
@@ -144,7 +144,7 @@ local function fullTake()
 		return answer(status, now, detail)
 	end
 	local o = {
-		keep = life, flight = sub(header, 43, 58), ticket = ticket ~= NOID and ticket or nil, rank = rank,
+		keep = life, holder = sub(header, 43, 58), ticket = ticket ~= NOID and ticket or nil, rank = rank,
 		peek = has(options, PEEK), upTo = has(options, UPTO), refuse = has(options, REFUSE),
 		never = has(options, NEVERPASS),
 	}
@@ -161,7 +161,7 @@ local function fullTake()
 		end
 		local r = {
 			lease = has(options, LEASE) and byte(reply) == 1, ended = OPEN, taken = t, due = t,
-			expires = t + life, print = print, flight = o.flight, reply = reply,
+			expires = t + life, print = print, holder = o.holder, reply = reply,
 		}
 		values[1] = {key = KEYS[id], value = writeReceipt(r, parts), expires = r.expires}
 	end

@@ -56,7 +56,7 @@ local function record()
     if not r[1] or tonumber(r[5]) <= now then return nil end
     return {
         fp = r[1], state = r[2], token = r[3], ends = tonumber(r[4]), expires = tonumber(r[5]),
-        lease = tonumber(r[6]), attempts = tonumber(r[7]),
+        life = tonumber(r[6]), attempts = tonumber(r[7]),
     }
 end
 
@@ -70,7 +70,7 @@ local function answer(verdict, result)
 end
 
 if what == 'claim' then
-    local fp, token, lease, ttl, takeover = ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+    local fp, token, life, ttl, takeover = ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
     local r = record()
     local attempts = 1
     if r then
@@ -79,8 +79,8 @@ if what == 'claim' then
         if r.state == '0' then
             if r.token == token then return answer('claimed') end
             if now < r.ends then
-                if r.ends > now + r.lease then -- the clock was set back
-                    redis.call('HSET', key, 'leaseends', num(now + r.lease))
+                if r.ends > now + r.life then -- the clock was set back
+                    redis.call('HSET', key, 'leaseends', num(now + r.life))
                 end
                 return answer('busy')
             end
@@ -93,7 +93,7 @@ if what == 'claim' then
     end
     redis.call('HSET', key, 'tenant', ARGV[9], 'method', ARGV[10], 'route', ARGV[11], 'key', ARGV[12],
         'fp', fp, 'state', '0', 'token', token, 'attempts', num(attempts), 'started', num(now),
-        'lease', num(lease), 'leaseends', num(now + lease), 'expires', num(now + ttl))
+        'lease', num(life), 'leaseends', num(now + life), 'expires', num(now + ttl))
     expire(ttl)
     enlist(now + ttl)
     return answer(attempts == 1 and 'claimed' or 'takenover')

@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"fmt"
@@ -63,7 +63,7 @@ func (o *Options) compare(srv *server, st setting) ([]standing, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", st.name, st.sides[i], err)
 			}
-			fmt.Fprintf(o.Log, "leasing: %s: %s: %.0f/s, %.4f calls each\n", st.name, st.sides[i], t.rate(), float64(t.calls)/float64(t.Asked))
+			fmt.Fprintf(o.Log, "holding: %s: %s: %.0f/s, %.4f calls each\n", st.name, st.sides[i], t.rate(), float64(t.calls)/float64(t.Asked))
 			standings[i].Rates = append(standings[i].Rates, t.rate())
 			standings[i].turns = append(standings[i].turns, t)
 		}

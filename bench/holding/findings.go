@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func (r results) claims(o *Options) []report.Claim {
 	without := r[resting.name][0].median((*turn).p99)
 	return append(all,
 		r.bound(),
-		report.AtMost("p99 of decisions with leased tokens: with renewals over without", 2,
+		report.AtMost("p99 of decisions with held tokens: with renewals over without", 2,
 			r[renewing.name][0].median((*turn).p99)/without),
 		report.AtMost("the same with hot keys drained, whose callers wait for tokens they need", 2,
 			r[drained.name][0].median((*turn).p99)/without),
@@ -74,13 +74,13 @@ func (t *turn) callsEach() float64    { return float64(t.calls) / float64(max(t.
 func (t *turn) commandsEach() float64 { return float64(t.all) / float64(max(t.Asked, 1)) }
 func (t *turn) localShare() float64   { return float64(t.Local) / float64(max(t.Asked, 1)) }
 func (t *turn) refused() float64      { return 1 - float64(t.Passed)/float64(max(t.Asked, 1)) }
-func (t *turn) p99() float64          { return float64(t.Leased.quantile(0.99)) }
+func (t *turn) p99() float64          { return float64(t.Held.quantile(0.99)) }
 
 func (r results) tables(o *Options) []report.Table {
 	speed := report.Table{
 		Title:  "Decisions per second",
 		Header: []string{"traffic", "limiter", "decisions", "ratio", "decided locally", "calls per decision", "commands, with those in scripts"},
-		Note:   "The ratio is that of leasing over the other limiter.",
+		Note:   "The ratio is that of holding over the other limiter.",
 	}
 	passed := report.Table{
 		Title:  "What passed",
@@ -91,7 +91,7 @@ everybody, which the others wait for.`,
 	}
 	latency := report.Table{
 		Title:  "Latency",
-		Header: []string{"traffic", "limiter", "p50", "p99", "leased: p50", "leased: p99"},
+		Header: []string{"traffic", "limiter", "p50", "p99", "held: p50", "held: p99"},
 		Note:   "There are far more callers than cores, so most of the time above the median is spent waiting for a core.",
 	}
 	for _, sc := range scenarios {
@@ -110,14 +110,14 @@ everybody, which the others wait for.`,
 				percent(s.median(func(t *turn) float64 { return t.share() })))
 			latency.Add(sc.title, s.Name,
 				s.quantile(0.5, (*turn).everyTake), s.quantile(0.99, (*turn).everyTake),
-				s.quantile(0.5, (*turn).leasedTake), s.quantile(0.99, (*turn).leasedTake))
+				s.quantile(0.5, (*turn).heldTake), s.quantile(0.99, (*turn).heldTake))
 		}
 	}
 	return []report.Table{speed, passed, latency}
 }
 
-func (t *turn) everyTake() *histogram  { return &t.All }
-func (t *turn) leasedTake() *histogram { return &t.Leased }
+func (t *turn) everyTake() *histogram { return &t.All }
+func (t *turn) heldTake() *histogram  { return &t.Held }
 
 func (s *standing) quantile(share float64, of func(*turn) *histogram) string {
 	d := time.Duration(s.median(func(t *turn) float64 { return float64(of(t).quantile(share)) }))

@@ -11,7 +11,7 @@ func board(p *bucket.Spec, s *bucket.State, now int64, id string, cost, expires 
 	if cost > v.Available() {
 		return false
 	}
-	p.Board(s, v, bucket.Flight{ID: id, Cost: cost, Expires: expires})
+	p.Board(s, v, bucket.Holder{ID: id, Cost: cost, Expires: expires})
 	return true
 }
 
@@ -78,8 +78,8 @@ func TestConcurrencySteps(t *testing.T) {
 	}
 }
 
-// TestFlightsOfNobody: an absent bucket has nothing to let go.
-func TestFlightsOfNobody(t *testing.T) {
+// TestHoldersOfNobody: an absent bucket has nothing to let go.
+func TestHoldersOfNobody(t *testing.T) {
 	p := parse(t, "3 concurrent")
 	var s bucket.State
 	v := p.View(&s, epoch)

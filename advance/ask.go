@@ -13,30 +13,30 @@ const (
 	askBatch = 128 // requests in one call
 )
 
-// flight is a request for tokens of one bucket that is under way. Callers
+// ask is a request for tokens of one bucket that is under way. Callers
 // that need them wait for done.
-type flight struct {
+type ask struct {
 	local *local
 	shard *tableShard
 	least sluice.Tokens
 	done  chan struct{}
 }
 
-// launch asks for more of l's tokens, unless that is under way. The caller
-// holds the shard's lock. It answers the flight to wait for, or nil if so
+// askFor asks for more of l's tokens, unless that is under way. The caller
+// holds the shard's lock. It returns the ask to wait for, or nil if so
 // many are waiting that the store had better decide.
-func (s *Store) launch(l *local, sh *tableShard, least sluice.Tokens) *flight {
+func (s *Store) askFor(l *local, sh *tableShard, least sluice.Tokens) *ask {
 	if l.asking != nil {
 		return l.asking
 	}
 	if s.closing.Err() != nil {
 		return nil
 	}
-	f := &flight{local: l, shard: sh, least: least, done: make(chan struct{})}
+	a := &ask{local: l, shard: sh, least: least, done: make(chan struct{})}
 	select {
-	case s.asks <- f:
-		l.asking = f
-		return f
+	case s.asks <- a:
+		l.asking = a
+		return a
 	default:
 		return nil
 	}
@@ -44,22 +44,22 @@ func (s *Store) launch(l *local, sh *tableShard, least sluice.Tokens) *flight {
 
 // ask sends requests, as many as there are in one call.
 func (s *Store) ask() {
-	batch := make([]*flight, 0, askBatch)
+	batch := make([]*ask, 0, askBatch)
 	requests := make([]sluice.HoldRequest, 0, askBatch)
 	grants := make([]sluice.Grant, askBatch)
 	for {
 		batch = batch[:0]
 		select {
-		case f := <-s.asks:
-			batch = append(batch, f)
+		case a := <-s.asks:
+			batch = append(batch, a)
 		case <-s.closing.Done():
 			return
 		}
 	more:
 		for len(batch) < askBatch {
 			select {
-			case f := <-s.asks:
-				batch = append(batch, f)
+			case a := <-s.asks:
+				batch = append(batch, a)
 			default:
 				break more
 			}
@@ -71,11 +71,11 @@ func (s *Store) ask() {
 		cancel()
 		received, _ := s.clock.now()
 		s.stats.asked.Add(int64(len(batch)))
-		for i, f := range batch {
+		for i, a := range batch {
 			if err == nil {
 				s.clock.heard(grants[i].Now, sent, received)
 			}
-			s.land(f, &requests[i], &grants[i], err, sent, epoch)
+			s.receive(a, &requests[i], &grants[i], err, sent, epoch)
 			if err == nil {
 				s.tell(&requests[i].Key)
 			}
@@ -84,24 +84,24 @@ func (s *Store) ask() {
 }
 
 // requests says what to ask for. What was used up is reported along.
-func (s *Store) requests(batch []*flight, requests []sluice.HoldRequest) []sluice.HoldRequest {
-	for _, f := range batch {
-		f.shard.mu.Lock()
-		l := f.local
+func (s *Store) requests(batch []*ask, requests []sluice.HoldRequest) []sluice.HoldRequest {
+	for _, a := range batch {
+		a.shard.mu.Lock()
+		l := a.local
 		now, epoch := s.clock.now()
-		l.merge(f.least, now, epoch)
+		l.merge(a.least, now, epoch)
 		most := l.want(now)
 		r := sluice.HoldRequest{
 			Key: l.key, Limit: l.limit, TTL: holdFor,
 			ID:  sluice.HoldID{Node: s.node, Seq: s.seq.Add(1)},
-			Min: min(f.least, most), Max: most,
+			Min: min(a.least, most), Max: most,
 		}
 		if l.settle.pending == 0 { // or some of it may yet be given back
 			r.Previous, r.Spent = l.settle.id, l.settle.amount-l.settle.left
 			l.settle = hold{}
 		}
 		l.asked, l.spent, l.turned = now, 0, 0
-		f.shard.mu.Unlock()
+		a.shard.mu.Unlock()
 		requests = append(requests, r)
 	}
 	return requests
@@ -120,15 +120,15 @@ func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
 	}
 }
 
-// land takes in what a flight brought. After an error nothing is known, so
+// receive takes in what an ask brought. After an error nothing is known, so
 // nothing is in hand; the store decides the next takes.
-func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err error, sent time.Duration, epoch uint64) {
-	f.shard.mu.Lock()
-	defer f.shard.mu.Unlock()
-	l := f.local
+func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err error, sent time.Duration, epoch uint64) {
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	l := a.local
 	waiting := l.waiting
 	l.asking, l.waiting = nil, 0
-	defer close(f.done)
+	defer close(a.done)
 	now, _ := s.clock.now()
 	if err != nil {
 		l.exactOnly = now + gap
@@ -143,8 +143,8 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		return
 	}
 	shortOf := sluice.Tokens(0)
-	if g.Amount == 0 || g.Free < max(f.least, waiting-g.Amount) {
-		shortOf = f.least
+	if g.Amount == 0 || g.Free < max(a.least, waiting-g.Amount) {
+		shortOf = a.least
 	}
 	if g.RetryIn != 0 || g.Amount > 0 { // the store was asked
 		l.hear(g.Remaining, g.Free, shortOf, sent)
@@ -159,11 +159,11 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		} else {
 			l.holds[1] = h
 		}
-		if g.Amount < r.Max && g.Free < f.least {
+		if g.Amount < r.Max && g.Free < a.least {
 			// That was all there was. When it is spent, let a few tokens
 			// come before asking again.
-			l.deny(f.least, max(gap, l.comesIn(f.least-g.Free, g.Now)), now)
-			s.askAgain(l, f)
+			l.deny(a.least, max(gap, l.comesIn(a.least-g.Free, g.Now)), now)
+			s.askAgain(l, a)
 		}
 		return
 	}
@@ -177,27 +177,27 @@ func (s *Store) land(f *flight, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.exactOnly = now + gap
 	case g.Held:
 		// Others hold what is missing.
-		l.denyForHeld(f.least, max(g.RetryIn, l.breather()), now)
+		l.denyForHeld(a.least, max(g.RetryIn, l.breather()), now)
 	default:
-		l.deny(f.least, max(g.RetryIn, l.breather()), now)
-		s.askAgain(l, f)
+		l.deny(a.least, max(g.RetryIn, l.breather()), now)
+		s.askAgain(l, a)
 	}
 }
 
 // askAgain asks for more of a drained bucket as soon as some should have come,
 // if callers were refused meanwhile: so the next finds it in hand, and nobody
 // has to wait for the answer. Where it takes longer, whoever comes then asks.
-func (s *Store) askAgain(l *local, f *flight) {
+func (s *Store) askAgain(l *local, a *ask) {
 	now, _ := s.clock.now()
 	pause := l.denyUntil - now
 	if pause > gap {
 		return
 	}
 	time.AfterFunc(pause, func() {
-		f.shard.mu.Lock()
-		defer f.shard.mu.Unlock()
-		if l.refused > 0 && f.shard.find(&l.key, l.hash) == l {
-			s.launch(l, f.shard, f.least)
+		a.shard.mu.Lock()
+		defer a.shard.mu.Unlock()
+		if l.refused > 0 && a.shard.find(&l.key, l.hash) == l {
+			s.askFor(l, a.shard, a.least)
 		}
 	})
 }

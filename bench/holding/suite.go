@@ -1,8 +1,8 @@
-// Package leasing is the suite of tokens leased ahead of need: several real
+// Package holding is the suite of tokens held ahead of need: several real
 // processes on one Redis, with package advance, without it, and beside
-// redis_rate. It measures what leasing gains, and checks that nothing passes
+// redis_rate. It measures what holding gains, and checks that nothing passes
 // beyond the bound and that nearly everything below it does.
-package leasing
+package holding
 
 import (
 	"errors"
@@ -64,9 +64,9 @@ const latencyFor = 5 * time.Second
 const fleet = 4
 
 func (o *Options) settings() []setting {
-	beside := []string{leased, redisRate}
-	against := []string{leased, exact}
-	alone := []string{leased}
+	beside := []string{held, redisRate}
+	against := []string{held, exact}
+	alone := []string{held}
 	short := min(o.Duration, latencyFor)
 	return []setting{
 		{&under, beside, o.Processes, o.Duration},
@@ -101,8 +101,8 @@ func Run(o Options) (s *report.Suite, err error) {
 		}
 	}
 	return &report.Suite{
-		Name:  "leasing",
-		Title: "Leasing in advance",
+		Name:  "holding",
+		Title: "Holding tokens ahead of need",
 		Intro: fmt.Sprintf(`%d processes with %d callers each share one Redis beside them, for %s a turn. Each
 caller asks for one token and asks again once it is answered. Keys follow a
 Zipf distribution, except for the small limits, where all are asked alike.

@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // The sides that are compared.
 const (
-	leased    = "Sluice, leasing"
+	held      = "Sluice, holding"
 	exact     = "Sluice, exact takes"
 	redisRate = "redis_rate"
 )
@@ -25,7 +25,7 @@ const (
 // verdict is the answer to one take.
 type verdict struct {
 	allowed bool
-	lease   bool // decided with leased tokens
+	held    bool // decided with held tokens
 	local   bool // decided without the store
 }
 
@@ -43,8 +43,8 @@ func open(name, address string, s *scenario, callers int) (*side, error) {
 	switch name {
 	case redisRate:
 		return openRedisRate(address, s, callers)
-	case leased, exact:
-		return openSluice(address, s, name == leased)
+	case held, exact:
+		return openSluice(address, s, name == held)
 	}
 	return nil, fmt.Errorf("no side is called %q", name)
 }
@@ -78,7 +78,7 @@ func sluiceCaller(store sluice.Store, s *scenario) func() ask {
 				t.Demands[i].Key.Entity = s.rules[i].of.entity(key, address)
 			}
 			err := limiter.Decide(ctx, t, d)
-			return verdict{d.Allowed, d.Source == sluice.FromLease, d.Source != sluice.FromStore}, err
+			return verdict{d.Allowed, d.Source == sluice.FromHeld, d.Source != sluice.FromStore}, err
 		}
 	}
 }

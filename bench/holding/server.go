@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"fmt"
@@ -68,10 +68,10 @@ func check(t *testing.T, o *Options, st setting, side string, got *turn) {
 	if got.calls == 0 || got.all < got.calls {
 		t.Errorf("%s: the server counted %d calls and %d commands", side, got.calls, got.all)
 	}
-	if side == leased && st.rules[0].limit.Capacity() >= 1000*sluice.Token && got.Stats.Granted == 0 {
-		t.Errorf("nothing was leased: %+v", got.Stats)
+	if side == held && st.rules[0].limit.Capacity() >= 1000*sluice.Token && got.Stats.Granted == 0 {
+		t.Errorf("nothing was held: %+v", got.Stats)
 	}
-	if side != leased && got.Local != 0 {
+	if side != held && got.Local != 0 {
 		t.Errorf("%s: %d decisions without the store", side, got.Local)
 	}
 	// Takes that were called in time and answered later may be a few more.

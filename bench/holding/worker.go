@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"context"
@@ -153,7 +153,7 @@ func (a *account) add(b *account) {
 	a.Asked += b.Asked
 	a.Passed += b.Passed
 	a.Local += b.Local
-	a.Leased.merge(&b.Leased)
+	a.Held.merge(&b.Held)
 	a.All.merge(&b.All)
 	a.Admissions = append(a.Admissions, b.Admissions...)
 	if a.Watched == nil {
@@ -162,7 +162,7 @@ func (a *account) add(b *account) {
 	for i, n := range b.Watched {
 		a.Watched[i] += n
 	}
-	a.Stats.Leased += b.Stats.Leased
+	a.Stats.Held += b.Stats.Held
 	a.Stats.Denied += b.Stats.Denied
 	a.Stats.Exact += b.Stats.Exact
 	a.Stats.Asked += b.Stats.Asked

@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"fmt"
@@ -88,7 +88,7 @@ var (
 	renewing = scenario{name: "renewing", title: "latency with renewals",
 		rules: perKey(sluice.Per(1_000_000, time.Second).WithBurst(200_000)), keys: 10_000, draw: keys.Zipf, warm: true}
 
-	// What is leased at first sight lasts for longer than the run.
+	// What is held at first sight lasts for longer than the run.
 	resting = scenario{name: "resting", title: "latency without renewals",
 		rules: perKey(sluice.Per(1_000_000, time.Second).WithBurst(1_000_000_000)), keys: 10_000, draw: keys.Zipf, warm: true}
 

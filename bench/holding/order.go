@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"encoding/binary"
@@ -16,7 +16,7 @@ import (
 )
 
 // WorkerCommand is the first argument of a process that is to be a worker.
-const WorkerCommand = "leasing-worker"
+const WorkerCommand = "holding-worker"
 
 // order is what a worker is told, as its second argument.
 type order struct {
@@ -36,7 +36,7 @@ type order struct {
 // account is what a worker reports.
 type account struct {
 	Asked, Passed, Local int64
-	Leased               histogram // latency of decisions with leased tokens
+	Held                 histogram // latency of decisions with held tokens
 	All                  histogram
 	Watched              []uint32 // how often each watched bucket was asked
 	Admissions           []admission

@@ -1,4 +1,4 @@
-package leasing
+package holding
 
 import (
 	"time"
@@ -83,8 +83,8 @@ func (c *caller) note(v verdict, i int, call, returned time.Duration) {
 	}
 	took := returned - call
 	c.All.add(took)
-	if v.lease {
-		c.Leased.add(took)
+	if v.held {
+		c.Held.add(took)
 	}
 	for _, m := range c.marks {
 		if m[i] == 0 {
