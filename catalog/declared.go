@@ -29,7 +29,10 @@ type answers struct {
 }
 
 // asked is what differs between subjects under one file.
-type asked struct{ entity, resource, resources, tier string }
+type asked struct {
+	entity, tier, resource string
+	several                bool // resources
+}
 
 func (a *answers) about(s *Subject) bool {
 	return a != nil && a.file == s.File && a.namespace == s.Namespace
@@ -47,10 +50,7 @@ func (d *Declared) Resolve(ctx context.Context, s Subject) (*Resolution, error) 
 	if _, named := s.File.Entities[s.Entity]; !named {
 		s.Entity = ""
 	}
-	if _, there := s.File.Tiers[s.Tier]; !there && s.Entity == "" {
-		s.Tier = cmp.Or(s.File.DefaultTier, s.Tier)
-	}
-	key := asked{s.Entity, s.Resource, s.Resources, s.Tier}
+	key := asked{s.Entity, s.Tier, cmp.Or(s.Resources, s.Resource), s.Resources != ""}
 	if known := d.answers.Load(); known.about(&s) {
 		if r := known.all[key]; r != nil {
 			return r, nil
