@@ -3,6 +3,9 @@ package sluice
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 var (
@@ -31,9 +34,9 @@ var (
 // cost is fixed.
 func LeaseCostError(limit string, fixed bool) error {
 	if fixed {
-		return fieldError("lease.costs", limit, "concurrency cannot be adjusted")
+		return BadField("lease.costs", limit, "concurrency cannot be adjusted")
 	}
-	return fieldError("lease.costs", limit, "the lease has no limit of this name")
+	return BadField("lease.costs", limit, "the lease has no limit of this name")
 }
 
 // FieldError says which field of the input is wrong, with which value, and
@@ -44,10 +47,31 @@ type FieldError struct {
 	Reason string
 }
 
-func (e *FieldError) Error() string {
-	return fmt.Sprintf("%s: %v: %s", e.Field, e.Value, e.Reason)
+// BadField returns a *[FieldError].
+func BadField(field string, value any, reason string) error {
+	return &FieldError{Field: field, Value: value, Reason: reason}
 }
 
-func fieldError(field string, value any, reason string) error {
-	return &FieldError{Field: field, Value: value, Reason: reason}
+// Error returns the three parts. However long the field and its value are, it is
+// a line that can be read.
+func (e *FieldError) Error() string {
+	value := e.Value
+	if s, ok := value.(string); ok {
+		value = Excerpt(s)
+	}
+	return fmt.Sprintf("%.200s: %v: %s", e.Field, value, e.Reason)
+}
+
+// Excerpt returns text from outside as a message can show it: the beginning of
+// what is long, in quotes if it has characters that cannot be printed.
+func Excerpt(s string) string {
+	const most = 60
+	short := s
+	if len(s) > most {
+		short = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	if strings.ContainsFunc(short, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
+		return strconv.Quote(short)
+	}
+	return short
 }

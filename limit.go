@@ -113,38 +113,38 @@ const (
 // Validate says what is wrong with l, or nil.
 func (l Limit) Validate() error {
 	if l.Algorithm > Concurrency {
-		return fieldError("limit.algorithm", l.Algorithm, "must be token bucket, sliding window, fixed window or concurrency")
+		return BadField("limit.algorithm", l.Algorithm, "must be token bucket, sliding window, fixed window or concurrency")
 	}
 	if l.Amount <= 0 || l.Amount > MaxTokens {
-		return fieldError("limit.amount", l.Amount, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+		return BadField("limit.amount", l.Amount, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
 	}
 	if l.Burst < 0 || l.Burst > MaxTokens {
-		return fieldError("limit.burst", l.Burst, fmt.Sprintf("must be between 0 (the amount) and %s", MaxTokens))
+		return BadField("limit.burst", l.Burst, fmt.Sprintf("must be between 0 (the amount) and %s", MaxTokens))
 	}
 	if l.Burst != 0 && l.Algorithm != TokenBucket {
-		return fieldError("limit.burst", l.Burst, fmt.Sprintf("only a token bucket has a burst, not a %s", l.Algorithm))
+		return BadField("limit.burst", l.Burst, fmt.Sprintf("only a token bucket has a burst, not a %s", l.Algorithm))
 	}
 	if err := l.validateCalendar(); err != nil {
 		return err
 	}
 	if l.Algorithm == Concurrency || l.Calendar != NoCalendar {
 		if l.Period != 0 {
-			return fieldError("limit.period", l.Period, fmt.Sprintf("a %s with this setting has no period; leave it 0", l.Algorithm))
+			return BadField("limit.period", l.Period, fmt.Sprintf("a %s with this setting has no period; leave it 0", l.Algorithm))
 		}
 		if l.Algorithm == Concurrency && (l.Amount > maxConcurrency || l.Amount%Token != 0) {
-			return fieldError("limit.amount", l.Amount, "concurrency must be a whole number of at most 100000")
+			return BadField("limit.amount", l.Amount, "concurrency must be a whole number of at most 100000")
 		}
 		return nil
 	}
 	if l.Period < time.Microsecond || l.Period > maxPeriod || l.Period%time.Microsecond != 0 {
-		return fieldError("limit.period", l.Period, "must be a whole number of microseconds, from 1µs to 5 years")
+		return BadField("limit.period", l.Period, "must be a whole number of microseconds, from 1µs to 5 years")
 	}
 	if l.Algorithm == SlidingWindow && l.Period < minSliding {
-		return fieldError("limit.period", l.Period, "a sliding window must be at least 16µs long")
+		return BadField("limit.period", l.Period, "a sliding window must be at least 16µs long")
 	}
 	if amount, period := l.Rate(); l.Algorithm == TokenBucket {
 		if hi, lo := bits.Mul64(uint64(amount)+1, uint64(period)); hi != 0 || lo >= exact {
-			return fieldError("limit.amount", fmt.Sprintf("%s/%s", l.Amount, l.Period),
+			return BadField("limit.amount", fmt.Sprintf("%s/%s", l.Amount, l.Period),
 				"cannot be kept exactly: choose a rounder amount or a shorter period")
 		}
 	}
@@ -153,19 +153,19 @@ func (l Limit) Validate() error {
 
 func (l Limit) validateCalendar() error {
 	if l.Calendar > CalendarMonth {
-		return fieldError("limit.calendar", uint8(l.Calendar), "must be none, day or month")
+		return BadField("limit.calendar", uint8(l.Calendar), "must be none, day or month")
 	}
 	if l.Calendar == NoCalendar {
 		if l.Zone != "" {
-			return fieldError("limit.zone", clip(l.Zone), "a time zone goes with a calendar day or month")
+			return BadField("limit.zone", l.Zone, "a time zone goes with a calendar day or month")
 		}
 		return nil
 	}
 	if l.Algorithm != FixedWindow {
-		return fieldError("limit.calendar", l.Algorithm, "only a fixed window follows the calendar")
+		return BadField("limit.calendar", l.Algorithm, "only a fixed window follows the calendar")
 	}
 	if _, err := Zone(l.Zone); err != nil {
-		return fieldError("limit.zone", clip(l.Zone), "must be a time zone such as UTC or Europe/Madrid")
+		return BadField("limit.zone", l.Zone, "must be a time zone such as UTC or Europe/Madrid")
 	}
 	return nil
 }

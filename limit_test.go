@@ -42,7 +42,7 @@ func TestLimitValidation(t *testing.T) {
 		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: 1, Calendar: sluice.CalendarDay},
 			"limit.zone: : must be a time zone such as UTC or Europe/Madrid"},
 		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: 1, Calendar: sluice.CalendarDay, Zone: strings.Repeat("x", 1000)},
-			"limit.zone: " + strings.Repeat("x", 40) + "…: must be a time zone such as UTC or Europe/Madrid"},
+			"limit.zone: " + strings.Repeat("x", 60) + "…: must be a time zone such as UTC or Europe/Madrid"},
 		{sluice.Limit{Amount: 1, Period: time.Second, Zone: "UTC"},
 			"limit.zone: UTC: a time zone goes with a calendar day or month"},
 	} {

@@ -23,7 +23,7 @@ func Parse(s string) (Limit, error) {
 		err = l.Validate()
 	}
 	if err != nil {
-		return Limit{}, fmt.Errorf("limit %q: %w", clip(s), err)
+		return Limit{}, fmt.Errorf("limit %.40q: %w", s, err)
 	}
 	return l, nil
 }
@@ -71,7 +71,7 @@ func parse(s string) (Limit, error) {
 				return l, err
 			}
 			if l.Burst <= 0 {
-				return l, fieldError("limit.burst", words[1], "must be above 0; leave it out for a burst of the amount")
+				return l, BadField("limit.burst", words[1], "must be above 0; leave it out for a burst of the amount")
 			}
 			words = words[1:]
 		case words[0] == "sliding" && l.Algorithm == TokenBucket:
@@ -79,7 +79,7 @@ func parse(s string) (Limit, error) {
 		case words[0] == "fixed" && l.Algorithm == TokenBucket:
 			l.Algorithm = FixedWindow
 		default:
-			return l, fmt.Errorf("unexpected %q: %s", clip(words[0]), grammar)
+			return l, fmt.Errorf("unexpected %.40q: %s", words[0], grammar)
 		}
 		words = words[1:]
 	}
@@ -120,7 +120,7 @@ func parsePeriod(s string) (time.Duration, error) {
 		if digits > 0 {
 			var err error
 			if n, err = strconv.ParseInt(rest[:digits], 10, 64); err != nil {
-				return 0, fmt.Errorf("period %q is out of range", clip(s))
+				return 0, fmt.Errorf("period %.40q is out of range", s)
 			}
 		}
 		rest = rest[digits:]
@@ -130,10 +130,10 @@ func parsePeriod(s string) (time.Duration, error) {
 		}
 		unit, ok := units[rest[:end]]
 		if !ok {
-			return 0, fmt.Errorf("%q is not a period: want a unit such as s, minute, h, day or week, with a number before it if it is not one", clip(s))
+			return 0, fmt.Errorf("%.40q is not a period: want a unit such as s, minute, h, day or week, with a number before it if it is not one", s)
 		}
 		if n > int64(maxPeriod/unit) {
-			return 0, fmt.Errorf("period %q is longer than 5 years", clip(s))
+			return 0, fmt.Errorf("period %.40q is longer than 5 years", s)
 		}
 		total += time.Duration(n) * unit
 		if rest = rest[end:]; rest == "" {
@@ -146,7 +146,7 @@ func parsePeriod(s string) (time.Duration, error) {
 // up to three decimals, and k or M for thousands and millions.
 func parseTokens(s string) (Tokens, error) {
 	bad := func(why string) (Tokens, error) {
-		return 0, fmt.Errorf("%q is not an amount: %s", clip(s), why)
+		return 0, fmt.Errorf("%.40q is not an amount: %s", s, why)
 	}
 	number, scale := s, int64(Token)
 	if n := len(s); n > 0 {
@@ -241,12 +241,4 @@ func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 func (l *Limit) UnmarshalText(b []byte) (err error) {
 	*l, err = Parse(string(b))
 	return err
-}
-
-// clip keeps quoted input in errors short.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
 }

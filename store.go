@@ -122,17 +122,17 @@ func (a Action) String() string { return name(a, "adjust", "renew", "commit", "r
 
 func (s *Settlement) validate() error {
 	if s.ID == "" || len(s.ID) > MaxID {
-		return fieldError("lease.id", s.ID[:min(len(s.ID), 32)], "must be the id of a lease")
+		return BadField("lease.id", s.ID[:min(len(s.ID), 32)], "must be the id of a lease")
 	}
 	if s.Keep < 0 || s.Keep > MaxLease || (s.Action == Renew) != (s.Keep != 0) {
-		return fieldError("lease.keep", s.Keep, "must be above 0 and at most a week to renew, and 0 otherwise")
+		return BadField("lease.keep", s.Keep, "must be above 0 and at most a week to renew, and 0 otherwise")
 	}
 	for i, c := range s.Costs {
 		if slices.ContainsFunc(s.Costs[:i], func(o LimitCost) bool { return o.Limit == c.Limit }) {
-			return fieldError("lease.costs["+c.Limit+"]", c.Cost, "is given twice")
+			return BadField("lease.costs["+c.Limit+"]", c.Cost, "is given twice")
 		}
 		if c.Cost < 0 || c.Cost > MaxTokens {
-			return fieldError("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+MaxTokens.String())
+			return BadField("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+MaxTokens.String())
 		}
 	}
 	return nil

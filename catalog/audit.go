@@ -11,6 +11,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
 // Event is one change in the audit log.
@@ -88,7 +90,7 @@ const settled = time.Minute
 
 func (c *Catalog) settled(before time.Time) error {
 	if before.IsZero() || before.After(c.now().Add(-settled)) {
-		return fieldError("before", before.Format(time.RFC3339), "must be a minute ago at least")
+		return sluice.BadField("before", before.Format(time.RFC3339), "must be a minute ago at least")
 	}
 	return nil
 }

@@ -63,13 +63,13 @@ func (c Config) validate() error {
 		return errors.New("catalog: config.store: must be set")
 	}
 	if c.TTL < time.Second || c.TTL > 24*time.Hour {
-		return fieldError("catalog: config.ttl", c.TTL, "must be from a second to a day")
+		return sluice.BadField("catalog: config.ttl", c.TTL, "must be from a second to a day")
 	}
 	if c.Entries < 64 || c.Entries > 100_000_000 {
-		return fieldError("catalog: config.entries", c.Entries, "must be from 64 to 100000000")
+		return sluice.BadField("catalog: config.entries", c.Entries, "must be from 64 to 100000000")
 	}
 	if len(c.Secret) != 0 && len(c.Secret) < 32 {
-		return fieldError("catalog: config.secret", fmt.Sprintf("%d bytes", len(c.Secret)), "must be at least 32 bytes")
+		return sluice.BadField("catalog: config.secret", fmt.Sprintf("%d bytes", len(c.Secret)), "must be at least 32 bytes")
 	}
 	if len(c.Default) > 0 {
 		return c.Default.validate("catalog: config.default")

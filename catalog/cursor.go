@@ -3,6 +3,8 @@ package catalog
 import (
 	"encoding/base64"
 	"encoding/json"
+
+	"github.com/sluice-go/sluice"
 )
 
 // EncodeCursor makes a cursor of what a store needs to find the place again.
@@ -19,7 +21,7 @@ func DecodeCursor(cursor string, parts int) ([]string, error) {
 	if cursor == "" {
 		return nil, nil
 	}
-	bad := fieldError("cursor", clip(cursor), "must be what the page before gave as next")
+	bad := sluice.BadField("cursor", cursor, "must be what the page before gave as next")
 	if len(cursor) > 8<<10 {
 		return nil, bad
 	}

@@ -156,7 +156,7 @@ func (d *Declaration) Validate() error {
 		declared := d.Entities[id]
 		e := declared.entity(id)
 		if err := e.validate(); err != nil {
-			return fmt.Errorf("entities.%s: %w", clip(id), err)
+			return fmt.Errorf("entities.%s: %w", sluice.Excerpt(id), err)
 		}
 	}
 	return d.scopes(func(s Scope, l Limits) error {

@@ -59,19 +59,7 @@ func (e *ConflictError) Error() string {
 // Unwrap is [ErrConflict].
 func (e *ConflictError) Unwrap() error { return ErrConflict }
 
-func fieldError(field string, value any, reason string) error {
-	return &sluice.FieldError{Field: field, Value: value, Reason: reason}
-}
-
 // about names what an error is about.
 func about(kind, id string, err error) error {
-	return fmt.Errorf("%s %q: %w", kind, clip(id), err)
-}
-
-// clip keeps quoted input in errors short.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
+	return fmt.Errorf("%s %q: %w", kind, sluice.Excerpt(id), err)
 }

@@ -58,7 +58,7 @@ func ParseOnUnavailable(s string) (sluice.OnUnavailable, error) {
 	if s == "" {
 		return sluice.Degrade, nil
 	}
-	return 0, fieldError("on_unavailable", clip(s), "must be degrade, deny or allow")
+	return 0, sluice.BadField("on_unavailable", s, "must be degrade, deny or allow")
 }
 
 // String writes s for people: the limit, and what is not as usual.
@@ -97,7 +97,7 @@ func (l Limits) String() string {
 
 func (l Limits) validate(field string) error {
 	if len(l) == 0 || len(l) > MaxLimits {
-		return fieldError(field, fmt.Sprintf("%d limits", len(l)), fmt.Sprintf("must be 1 to %d", MaxLimits))
+		return sluice.BadField(field, fmt.Sprintf("%d limits", len(l)), fmt.Sprintf("must be 1 to %d", MaxLimits))
 	}
 	for _, name := range l.Names() {
 		if err := checkName(field, name); err != nil {
@@ -112,7 +112,7 @@ func (l Limits) validate(field string) error {
 
 func (s Setting) validate() error {
 	if s.OnUnavailable > sluice.Allow {
-		return fieldError("on_unavailable", s.OnUnavailable, "must be degrade, deny or allow")
+		return sluice.BadField("on_unavailable", s.OnUnavailable, "must be degrade, deny or allow")
 	}
 	return s.Limit.Validate()
 }
@@ -175,7 +175,7 @@ func (s Scope) subject() string {
 
 func (s Scope) validate() error {
 	if s.Entity != "" && s.Tier != "" {
-		return fieldError("scope.tier", s.Tier, "limits are for an entity or for a tier, not for both")
+		return sluice.BadField("scope.tier", s.Tier, "limits are for an entity or for a tier, not for both")
 	}
 	if s.Entity != "" {
 		if err := checkID("scope.entity", s.Entity); err != nil {
@@ -291,7 +291,7 @@ func (c *Catalog) ListLimits(ctx context.Context, namespace string, q LimitsQuer
 	if lq.ID == "" {
 		lq.Under = q.Resource
 	} else if q.Resource != "" && lq.Kind != KindResourceLimits {
-		return LimitsPage{}, fieldError("limits.resource", clip(q.Resource), "leave it out to list those of one entity or tier")
+		return LimitsPage{}, sluice.BadField("limits.resource", q.Resource, "leave it out to list those of one entity or tier")
 	}
 	var page LimitsPage
 	next, err := c.list(ctx, lq, func(r Record) error {

@@ -47,17 +47,17 @@ const OtherEntity = "$OTHER"
 func checkID(field, s string) error {
 	switch {
 	case s == "":
-		return fieldError(field, `""`, "must not be empty")
+		return sluice.BadField(field, `""`, "must not be empty")
 	case len(s) > MaxName:
-		return fieldError(field, clip(s), fmt.Sprintf("must be at most %d bytes long", MaxName))
+		return sluice.BadField(field, s, fmt.Sprintf("must be at most %d bytes long", MaxName))
 	case !utf8.ValidString(s):
-		return fieldError(field, fmt.Sprintf("%q", clip(s)), "must be valid UTF-8")
+		return sluice.BadField(field, s, "must be valid UTF-8")
 	case s[0] == '$':
-		return fieldError(field, clip(s), "must not begin with $, which marks names of Sluice's own")
+		return sluice.BadField(field, s, "must not begin with $, which marks names of Sluice's own")
 	case strings.ContainsFunc(s, unicode.IsControl):
-		return fieldError(field, fmt.Sprintf("%q", clip(s)), "must not have control characters")
+		return sluice.BadField(field, s, "must not have control characters")
 	case strings.TrimSpace(s) != s:
-		return fieldError(field, fmt.Sprintf("%q", clip(s)), "must not begin or end with a space")
+		return sluice.BadField(field, s, "must not begin or end with a space")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func checkID(field, s string) error {
 // tier, a namespace, a scope.
 func checkName(field, s string) error {
 	if s == "" || len(s) > 64 || strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) >= 0 || !alphanumeric(rune(s[0])) {
-		return fieldError(field, fmt.Sprintf("%q", clip(s)),
+		return sluice.BadField(field, s,
 			"must be 1 to 64 letters, digits, dots, dashes, colons or underscores, and begin with a letter or digit")
 	}
 	return nil
@@ -82,11 +82,11 @@ func plain(r rune) bool { return alphanumeric(r) || strings.ContainsRune("._-:",
 func checkText(field, s string) error {
 	switch {
 	case len(s) > maxText:
-		return fieldError(field, clip(s), fmt.Sprintf("must be at most %d bytes long", maxText))
+		return sluice.BadField(field, s, fmt.Sprintf("must be at most %d bytes long", maxText))
 	case !utf8.ValidString(s):
-		return fieldError(field, fmt.Sprintf("%q", clip(s)), "must be valid UTF-8")
+		return sluice.BadField(field, s, "must be valid UTF-8")
 	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-		return fieldError(field, fmt.Sprintf("%q", clip(s)), "must not have control characters")
+		return sluice.BadField(field, s, "must not have control characters")
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func pageSize(n *int) error {
 		*n = 100
 	}
 	if *n < 1 || *n > 1000 {
-		return fieldError("max", *n, "must be 1 to 1000, or 0 for 100")
+		return sluice.BadField("max", *n, "must be 1 to 1000, or 0 for 100")
 	}
 	return nil
 }

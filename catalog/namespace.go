@@ -176,7 +176,7 @@ func (e *Editor) DeleteNamespace(ctx context.Context) (removed Removed, err erro
 
 func (e *Editor) closeNamespace(ctx context.Context) (Record, error) {
 	if e.namespace == DefaultNamespace {
-		return Record{}, fieldError("namespace", e.namespace, "is always there and cannot be deleted")
+		return Record{}, sluice.BadField("namespace", e.namespace, "is always there and cannot be deleted")
 	}
 	if err := e.by.validate(); err != nil {
 		return Record{}, err

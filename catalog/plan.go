@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluice-go/sluice"
 )
 
 // Doing is what a step of a plan does.
@@ -85,7 +87,7 @@ func (p *Plan) String() string {
 // declared is not made or changed itself.
 func (c *Catalog) Plan(ctx context.Context, namespace string, d Declaration) (*Plan, error) {
 	if d.Name == "" {
-		return nil, fieldError("name", `""`, "a declaration must have a name to own what it stores")
+		return nil, sluice.BadField("name", `""`, "a declaration must have a name to own what it stores")
 	}
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -311,7 +313,7 @@ func (p *planner) removals() error {
 // since, it is refused with [ErrConflict]: make a new plan.
 func (e *Editor) Apply(ctx context.Context, p *Plan) error {
 	if p.Namespace != e.namespace {
-		return fieldError("plan.namespace", p.Namespace, "the plan was made for another namespace than "+e.namespace)
+		return sluice.BadField("plan.namespace", p.Namespace, "the plan was made for another namespace than "+e.namespace)
 	}
 	if err := e.by.validate(); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/sluice-go/sluice"
 )
 
 // entity is an entity as it will be; nil if it will not be there.
@@ -36,7 +38,7 @@ func (p *planner) checkTiers() error {
 			there = r != nil || inFile
 		}
 		if !there {
-			return fmt.Errorf("entities.%s.tier: %w", clip(id), about("tier", tier, ErrNotFound))
+			return fmt.Errorf("entities.%s.tier: %w", sluice.Excerpt(id), about("tier", tier, ErrNotFound))
 		}
 	}
 	for k := range p.removed {
@@ -52,7 +54,7 @@ func (p *planner) checkTiers() error {
 				if will, ok := p.wanted[r.RecordKey]; p.removed[r.RecordKey] || ok && will.Tier != k.ID {
 					continue
 				}
-				return fmt.Errorf("tier %q cannot be removed: %w: %s %q has it", k.ID, ErrInUse, kind, clip(r.ID))
+				return fmt.Errorf("tier %q cannot be removed: %w: %s %q has it", k.ID, ErrInUse, kind, sluice.Excerpt(r.ID))
 			}
 		}
 	}
@@ -71,17 +73,17 @@ func (p *planner) checkTree() error {
 		depth := 1
 		for at := &r; at.Under != ""; depth++ {
 			if at.Under == id {
-				return fieldError("entities."+clip(id)+".parent", r.Under, "would be a circle")
+				return sluice.BadField("entities."+sluice.Excerpt(id)+".parent", r.Under, "would be a circle")
 			}
 			if depth == MaxDepth {
-				return fieldError("entities."+clip(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
+				return sluice.BadField("entities."+sluice.Excerpt(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
 			}
 			above, err := p.entity(at.Under)
 			if err != nil {
 				return err
 			}
 			if above == nil {
-				return fmt.Errorf("entities.%s.parent: %w", clip(id), about("entity", at.Under, ErrNotFound))
+				return fmt.Errorf("entities.%s.parent: %w", sluice.Excerpt(id), about("entity", at.Under, ErrNotFound))
 			}
 			at = above
 		}
@@ -91,7 +93,7 @@ func (p *planner) checkTree() error {
 				return err
 			}
 			if depth+height-1 > MaxDepth {
-				return fieldError("entities."+clip(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels with what is below it", MaxDepth))
+				return sluice.BadField("entities."+sluice.Excerpt(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels with what is below it", MaxDepth))
 			}
 		}
 	}
@@ -107,7 +109,7 @@ func (p *planner) checkTree() error {
 			if will, err := p.entity(child.ID); err != nil {
 				return err
 			} else if will != nil && will.Under == k.ID {
-				return fmt.Errorf("entity %q cannot be removed: %w: %q", clip(k.ID), ErrHasChildren, clip(child.ID))
+				return fmt.Errorf("entity %q cannot be removed: %w: %q", sluice.Excerpt(k.ID), ErrHasChildren, sluice.Excerpt(child.ID))
 			}
 		}
 	}

@@ -66,13 +66,13 @@ func (c RecorderConfig) validate() error {
 	case c.Store == nil:
 		return errors.New("catalog: recorder.store: must be set")
 	case c.Every < 10*time.Millisecond || c.Every > time.Minute:
-		return fieldError("catalog: recorder.every", c.Every, "must be from 10ms to a minute")
+		return sluice.BadField("catalog: recorder.every", c.Every, "must be from 10ms to a minute")
 	case c.Hours < time.Hour:
-		return fieldError("catalog: recorder.hours", c.Hours, "must be an hour at least")
+		return sluice.BadField("catalog: recorder.hours", c.Hours, "must be an hour at least")
 	case c.Days < 24*time.Hour:
-		return fieldError("catalog: recorder.days", c.Days, "must be a day at least")
+		return sluice.BadField("catalog: recorder.days", c.Days, "must be a day at least")
 	case c.Series < 1 || c.Series > 10_000_000:
-		return fieldError("catalog: recorder.series", c.Series, "must be from 1 to 10000000")
+		return sluice.BadField("catalog: recorder.series", c.Series, "must be from 1 to 10000000")
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func Anonymous(entity string) bool {
 // stored about.
 func checkStorable(field, entity string) error {
 	if Anonymous(entity) {
-		return fieldError(field, clip(entity), "nothing is stored about addresses and header values; set limits for their tier or resource")
+		return sluice.BadField(field, entity, "nothing is stored about addresses and header values; set limits for their tier or resource")
 	}
 	return checkID(field, entity)
 }

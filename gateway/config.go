@@ -116,7 +116,7 @@ func (c *Config) upstream() (*url.URL, bool, error) {
 		err = fmt.Errorf("a user, query or fragment")
 	}
 	if err != nil {
-		return nil, false, &sluice.FieldError{Field: "gateway.upstream", Value: clip(c.Upstream), Reason: "must be an address such as http://127.0.0.1:8080, with http, https or h2c"}
+		return nil, false, &sluice.FieldError{Field: "gateway.upstream", Value: c.Upstream, Reason: "must be an address such as http://127.0.0.1:8080, with http, https or h2c"}
 	}
 	h2c := u.Scheme == "h2c"
 	if h2c {
@@ -147,11 +147,4 @@ func (c *Config) transport(h2c bool) *http.Transport {
 		DisableCompression:    true,
 		Protocols:             protocols,
 	}
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

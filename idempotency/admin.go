@@ -43,7 +43,7 @@ const forgetMost = 500
 func (k *Keeper) ForgetAll(ctx context.Context, whose Whose) (int, error) {
 	if n := len(whose.Tenant); n > MaxName || whose.Below && (n == 0 || strings.Contains(whose.Tenant, "/")) {
 		return 0, &sluice.FieldError{
-			Field: "idempotency.tenant", Value: clip(whose.Tenant),
+			Field: "idempotency.tenant", Value: whose.Tenant,
 			Reason: fmt.Sprintf("must be at most %d bytes long, and the name of a namespace if all in it are meant", MaxName),
 		}
 	}

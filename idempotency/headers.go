@@ -37,7 +37,7 @@ func (r *Route) parseHeaders() error {
 			slices.ContainsFunc(neverPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 		switch {
 		case name == "" || strings.ContainsAny(name, " :\r\n"):
-			return &sluice.FieldError{Field: "route.headers", Value: clip(text), Reason: "must be the name of a header"}
+			return &sluice.FieldError{Field: "route.headers", Value: text, Reason: "must be the name of a header"}
 		case never:
 			return &sluice.FieldError{Field: "route.headers", Value: name, Reason: "belongs to one response, connection or caller: it is never stored"}
 		}

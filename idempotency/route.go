@@ -149,7 +149,7 @@ func (r *Route) Prepare() error {
 	}
 	switch {
 	case len(r.Name) < 1 || len(r.Name) > MaxName:
-		return bad("name", clip(r.Name), "must be 1 to 255 bytes long")
+		return bad("name", r.Name, "must be 1 to 255 bytes long")
 	case r.Tenant == nil:
 		return bad("tenant", "none", "must be given, or one caller gets another's responses; if there is only one caller, answer a constant")
 	case r.TTL < MinTTL || r.TTL > MaxTTL:
@@ -195,7 +195,7 @@ func (r *Route) parseStatuses() error {
 		}
 		status, err := strconv.Atoi(text)
 		if err != nil || status < 200 || status > 599 {
-			return &sluice.FieldError{Field: "route.statuses", Value: clip(text), Reason: "must be 2xx to 5xx, or 200 to 599"}
+			return &sluice.FieldError{Field: "route.statuses", Value: text, Reason: "must be 2xx to 5xx, or 200 to 599"}
 		}
 		if slices.Contains(neverStored, status) {
 			return &sluice.FieldError{Field: "route.statuses", Value: status, Reason: "says that it is not the time or not the caller, which may be different for the repeat: it is never stored"}

@@ -38,20 +38,12 @@ func (s *Scope) Validate() error {
 	} {
 		if n := len(part.value); n < part.least || n > part.most {
 			return &sluice.FieldError{
-				Field: "idempotency." + part.field, Value: clip(part.value),
+				Field: "idempotency." + part.field, Value: part.value,
 				Reason: fmt.Sprintf("must be %d to %d bytes long", part.least, part.most),
 			}
 		}
 	}
 	return nil
-}
-
-// clip keeps messages short, whatever is wrong.
-func clip(s string) string {
-	if len(s) > 40 {
-		return fmt.Sprintf("%q…", s[:40])
-	}
-	return fmt.Sprintf("%q", s)
 }
 
 // ID is what stores keep a record under: a digest of its scope. See [Scope.ID].
@@ -97,7 +89,7 @@ func unhex(to, from []byte, field string) error {
 		}
 	}
 	return &sluice.FieldError{
-		Field: "idempotency." + field, Value: clip(string(from)),
+		Field: "idempotency." + field, Value: string(from),
 		Reason: fmt.Sprintf("must be %d hexadecimal digits", 2*len(to)),
 	}
 }

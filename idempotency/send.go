@@ -85,7 +85,7 @@ func (c Call) withDefaults() (Call, error) {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return c, bad("url", clip(c.URL), "must be a whole http or https URL")
+		return c, bad("url", c.URL, "must be a whole http or https URL")
 	case c.Attempts < 1 || c.Attempts > 1000:
 		return c, bad("attempts", c.Attempts, "must be 1 to 1000")
 	case c.Timeout < 0:

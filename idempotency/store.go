@@ -147,7 +147,7 @@ func parseName[N ~uint8](to *N, field, text string, names []string) error {
 	i := slices.Index(names, text)
 	if i < 0 {
 		return &sluice.FieldError{
-			Field: "idempotency." + field, Value: clip(text), Reason: "must be one of " + strings.Join(names, ", "),
+			Field: "idempotency." + field, Value: text, Reason: "must be one of " + strings.Join(names, ", "),
 		}
 	}
 	*to = N(i)

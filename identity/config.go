@@ -165,7 +165,7 @@ func (c Config) Check() []sluice.FieldError {
 	c = c.WithDefaults()
 	for i, h := range c.KeyHeaders {
 		if !token(h) {
-			m.add(fmt.Sprintf("key_headers[%d]", i), clip(h), "must be the name of a header, such as X-API-Key")
+			m.add(fmt.Sprintf("key_headers[%d]", i), h, "must be the name of a header, such as X-API-Key")
 		}
 	}
 	m.keys(c.Keys)
@@ -192,17 +192,17 @@ func (m *mistakes) keys(keys []Key) {
 		k, at := &keys[i], fmt.Sprintf("keys[%d]", i)
 		hash := strings.ToLower(k.SHA256)
 		if k.Name == "" || len(k.Name) > maxName {
-			m.add(at+".name", clip(k.Name), fmt.Sprintf("must be 1 to %d bytes long", maxName))
+			m.add(at+".name", k.Name, fmt.Sprintf("must be 1 to %d bytes long", maxName))
 		} else if names[k.Name] {
-			m.add(at+".name", clip(k.Name), "is the name of another key, too")
+			m.add(at+".name", k.Name, "is the name of another key, too")
 		}
 		if b, err := hex.DecodeString(hash); err != nil || len(b) != 32 {
-			m.add(at+".sha256", clip(k.SHA256), "must be the SHA-256 hash of the key: 64 hexadecimal digits")
+			m.add(at+".sha256", k.SHA256, "must be the SHA-256 hash of the key: 64 hexadecimal digits")
 		} else if hashes[hash] {
-			m.add(at+".sha256", clip(k.SHA256), "is the hash of another key, too")
+			m.add(at+".sha256", k.SHA256, "is the hash of another key, too")
 		}
 		if len(k.Entity) > sluice.MaxKeyPart {
-			m.add(at+".entity", clip(k.Entity), fmt.Sprintf("must be at most %d bytes long", sluice.MaxKeyPart))
+			m.add(at+".entity", k.Entity, fmt.Sprintf("must be at most %d bytes long", sluice.MaxKeyPart))
 		}
 		names[k.Name], hashes[hash] = true, true
 	}
@@ -244,15 +244,15 @@ func (m *mistakes) jwt(j *JWT) {
 				m.add(at, a, "needs public keys; a shared secret goes with HS256, HS384 and HS512")
 			}
 		default:
-			m.add(at, clip(a), "must be one of "+strings.Join(append(slices.Clone(hmacAlgorithms), publicAlgorithms...), ", "))
+			m.add(at, a, "must be one of "+strings.Join(append(slices.Clone(hmacAlgorithms), publicAlgorithms...), ", "))
 		}
 	}
 	if !token(j.Header) {
-		m.add("jwt.header", clip(j.Header), "must be the name of a header, such as Authorization")
+		m.add("jwt.header", j.Header, "must be the name of a header, such as Authorization")
 	}
 	if j.JWKSURL != "" {
 		if u, err := url.Parse(j.JWKSURL); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-			m.add("jwt.jwks_url", clip(j.JWKSURL), "must be an https address (http only on this machine): whoever can change the keys can be anybody")
+			m.add("jwt.jwks_url", j.JWKSURL, "must be an https address (http only on this machine): whoever can change the keys can be anybody")
 		}
 	}
 	if j.Leeway < 0 || j.Leeway > maxLeeway {
@@ -271,13 +271,13 @@ func (m *mistakes) address(a *Address) {
 	}
 	for i, s := range a.TrustedProxies {
 		if _, err := parsePrefix(s); err != nil {
-			m.add(fmt.Sprintf("address.trusted_proxies[%d]", i), clip(s), "must be a network such as 10.0.0.0/8, or an address")
+			m.add(fmt.Sprintf("address.trusted_proxies[%d]", i), s, "must be a network such as 10.0.0.0/8, or an address")
 		}
 	}
 	switch http.CanonicalHeaderKey(a.Header) {
 	case XForwardedFor, Forwarded, XRealIP:
 	default:
-		m.add("address.header", clip(a.Header), "must be X-Forwarded-For, Forwarded or X-Real-IP")
+		m.add("address.header", a.Header, "must be X-Forwarded-For, Forwarded or X-Real-IP")
 	}
 	if a.IPv4Prefix < 1 || a.IPv4Prefix > 32 {
 		m.add("address.ipv4_prefix", a.IPv4Prefix, "must be between 1 and 32")
@@ -313,12 +313,4 @@ func token(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(c rune) bool {
 		return c <= ' ' || c >= 127 || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
 	})
-}
-
-// clip keeps quoted input in errors short.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
 }

@@ -95,10 +95,10 @@ func (c *compiler) declared() {
 	f := c.file
 	c.numbers("system.limit", f.System.Limit)
 	for name, r := range f.Resources.all() {
-		c.numbers("resources."+clip(name)+".limit", r.Limit)
+		c.numbers("resources."+sluice.Excerpt(name)+".limit", r.Limit)
 	}
 	for id, e := range f.Entities.all() {
-		at := "entities." + clip(id)
+		at := "entities." + sluice.Excerpt(id)
 		if e.Tier != "" {
 			c.tier(at+".tier", e.Tier)
 		}

@@ -63,7 +63,7 @@ func (c *compiler) degraded() {
 	for _, name := range slices.Sorted(maps.Keys(d.Quotas)) {
 		if name != others && c.file.Tiers.get(name) == nil {
 			names := append([]string{others}, c.file.Tiers.keys...)
-			c.addKey("degraded.quotas."+clip(name), name, names, "%q is not a tier; %s", clip(name), among(names))
+			c.addKey("degraded.quotas."+sluice.Excerpt(name), name, names, "%q is not a tier; %s", sluice.Excerpt(name), among(names))
 		}
 	}
 	if q, ok := d.Quotas[others]; ok {

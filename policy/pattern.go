@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sluice-go/sluice"
 )
 
 const (
@@ -75,7 +77,7 @@ func parsePattern(s string) (Pattern, error) {
 		path = strings.TrimLeft(rest, " ")
 		p.method = strings.ToUpper(method)
 		if !isMethod(p.method) {
-			return p, fmt.Errorf("%q is not a method: expected a path such as /api/*, or a method and a path", clip(method))
+			return p, fmt.Errorf("%q is not a method: expected a path such as /api/*, or a method and a path", sluice.Excerpt(method))
 		}
 	}
 	if !strings.HasPrefix(path, "/") {
@@ -119,7 +121,7 @@ func parseSegment(s string, names map[string]bool) (segment, error) {
 	case strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}"):
 		name := s[1 : len(s)-1]
 		if !isName(name) {
-			return segment{}, fmt.Errorf("%q is not a wildcard: expected a name of letters, digits, - and _ in the braces", clip(s))
+			return segment{}, fmt.Errorf("%q is not a wildcard: expected a name of letters, digits, - and _ in the braces", sluice.Excerpt(s))
 		}
 		if names[name] {
 			return segment{}, fmt.Errorf("has {%s} twice", name)
@@ -127,11 +129,11 @@ func parseSegment(s string, names map[string]bool) (segment, error) {
 		names[name] = true
 		return segment{kind: oneSegment}, nil
 	case strings.ContainsAny(s, "*{}"):
-		return segment{}, fmt.Errorf("%q mixes a wildcard with other characters: expected *, ** or {name} as a whole segment; write %%2A for a star", clip(s))
+		return segment{}, fmt.Errorf("%q mixes a wildcard with other characters: expected *, ** or {name} as a whole segment; write %%2A for a star", sluice.Excerpt(s))
 	}
 	literal, ok := unescape(s)
 	if !ok {
-		return segment{}, fmt.Errorf("%q has a %% that two hexadecimal digits do not follow: expected %%25 for the sign itself", clip(s))
+		return segment{}, fmt.Errorf("%q has a %% that two hexadecimal digits do not follow: expected %%25 for the sign itself", sluice.Excerpt(s))
 	}
 	if len(literal) > maxLiteral {
 		return segment{}, fmt.Errorf("has a segment of %d bytes, and at most %d are allowed", len(literal), maxLiteral)
@@ -195,12 +197,4 @@ func isName(s string) bool {
 		}
 	}
 	return true
-}
-
-// clip keeps quoted input in messages short.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
 }

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
 const (
@@ -137,7 +139,7 @@ func (s *Scheduler) prepare(ctx context.Context, p *cachedPlan, gaps []gap, even
 		n := few + wanted/p.Plan.MaxPerWindow + p.grid.distance(g.from, g.at)
 		windows, next := p.grid.windows(g.at, min(n, prepareAtMost))
 		if len(windows) == 0 {
-			return fieldError("at", time.UnixMicro(g.at).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
+			return sluice.BadField("at", time.UnixMicro(g.at).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
 		}
 		stretches = append(stretches, Stretch{Plan: p.ID, Version: p.Plan.Version, From: g.at, To: next, Windows: windows})
 		covered = next

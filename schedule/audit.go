@@ -1,6 +1,10 @@
 package schedule
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-go/sluice"
+)
 
 // Action is what an audit entry tells of.
 type Action string
@@ -58,7 +62,7 @@ func page(field string, n int) (int, error) {
 		return defaultPage, nil
 	}
 	if n < 1 || n > maxPage {
-		return 0, fieldError(field, n, "must be 1 to 1000, or 0 for 100")
+		return 0, sluice.BadField(field, n, "must be 1 to 1000, or 0 for 100")
 	}
 	return n, nil
 }

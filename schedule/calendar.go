@@ -73,22 +73,22 @@ func (c *Calendar) compile() (*hours, error) {
 	if c.Zone != "" {
 		zone, err := sluice.Zone(c.Zone)
 		if err != nil {
-			return nil, fieldError("calendar.zone", clip(c.Zone), "must be a time zone such as UTC or Europe/Madrid")
+			return nil, sluice.BadField("calendar.zone", c.Zone, "must be a time zone such as UTC or Europe/Madrid")
 		}
 		h.zone = zone
 	}
 	for name, intervals := range c.Hours {
 		weekday, ok := weekdays[name]
 		if !ok {
-			return nil, fieldError("calendar.hours", clip(name), "must be a weekday: monday, tuesday, …")
+			return nil, sluice.BadField("calendar.hours", name, "must be a weekday: monday, tuesday, …")
 		}
 		if len(intervals) > maxHours {
-			return nil, fieldError("calendar.hours."+name, len(intervals), fmt.Sprintf("must be at most %d intervals", maxHours))
+			return nil, sluice.BadField("calendar.hours."+name, len(intervals), fmt.Sprintf("must be at most %d intervals", maxHours))
 		}
 		for _, text := range intervals {
 			s, err := parseHours(text)
 			if err != nil {
-				return nil, fieldError("calendar.hours."+name, clip(text), err.Error())
+				return nil, sluice.BadField("calendar.hours."+name, text, err.Error())
 			}
 			h.weekly[weekday] = append(h.weekly[weekday], span{s.from, min(s.to, day)})
 			if s.to > day {
@@ -108,25 +108,25 @@ func (c *Calendar) compile() (*hours, error) {
 
 func (h *hours) compileClosed(c *Calendar) error {
 	if len(c.Holidays) > maxHolidays {
-		return fieldError("calendar.holidays", len(c.Holidays), fmt.Sprintf("must be at most %d", maxHolidays))
+		return sluice.BadField("calendar.holidays", len(c.Holidays), fmt.Sprintf("must be at most %d", maxHolidays))
 	}
 	h.holidays = make(map[int64]bool, len(c.Holidays))
 	for i, text := range c.Holidays {
 		date, err := time.Parse(time.DateOnly, text)
 		if err != nil {
-			return fieldError(fmt.Sprintf("calendar.holidays[%d]", i), clip(text), "must be a date such as 2026-12-25")
+			return sluice.BadField(fmt.Sprintf("calendar.holidays[%d]", i), text, "must be a date such as 2026-12-25")
 		}
 		h.holidays[floorDiv(date.UnixMicro(), day)] = true
 	}
 	if len(c.Blackouts) > maxBlackouts {
-		return fieldError("calendar.blackouts", len(c.Blackouts), fmt.Sprintf("must be at most %d", maxBlackouts))
+		return sluice.BadField("calendar.blackouts", len(c.Blackouts), fmt.Sprintf("must be at most %d", maxBlackouts))
 	}
 	for i, b := range c.Blackouts {
 		if !b.From.Before(b.To) {
-			return fieldError(fmt.Sprintf("calendar.blackouts[%d].to", i), b.To, "must be after from")
+			return sluice.BadField(fmt.Sprintf("calendar.blackouts[%d].to", i), b.To, "must be after from")
 		}
 		if len(b.Reason) > maxReason {
-			return fieldError(fmt.Sprintf("calendar.blackouts[%d].reason", i), clip(b.Reason), fmt.Sprintf("must be at most %d bytes long", maxReason))
+			return sluice.BadField(fmt.Sprintf("calendar.blackouts[%d].reason", i), b.Reason, fmt.Sprintf("must be at most %d bytes long", maxReason))
 		}
 		h.blackouts = append(h.blackouts, span{b.From.UnixMicro(), ceilMicro(b.To)})
 	}
@@ -173,12 +173,4 @@ func parseHours(s string) (span, error) {
 		out.to += day
 	}
 	return out, nil
-}
-
-// clip keeps quoted input in errors short.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
 }

@@ -3,6 +3,8 @@ package schedule
 import (
 	"context"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
 // Confirm notes that the owner has started an event by itself, or has handed
@@ -36,7 +38,7 @@ const maxWorker = 200
 
 func checkWorker(name string) error {
 	if name == "" || len(name) > maxWorker || trim(name) != name {
-		return fieldError("worker", clip(name), "must be 1 to 200 bytes of text")
+		return sluice.BadField("worker", name, "must be 1 to 200 bytes of text")
 	}
 	return nil
 }

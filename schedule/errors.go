@@ -3,8 +3,6 @@ package schedule
 import (
 	"errors"
 	"fmt"
-
-	"github.com/sluice-go/sluice"
 )
 
 var (
@@ -35,10 +33,6 @@ type ExhaustedError struct {
 
 func (e *ExhaustedError) Error() string {
 	return fmt.Sprintf("plan %s: no room for event %s in %d windows: raise maxPerWindow or headroom, or try again later", e.Plan, e.Event, e.Depth)
-}
-
-func fieldError(field string, value any, reason string) error {
-	return &sluice.FieldError{Field: field, Value: value, Reason: reason}
 }
 
 func notFound(what, name string) error { return fmt.Errorf("%s %q: %w", what, name, ErrNotFound) }

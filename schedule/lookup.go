@@ -3,6 +3,8 @@ package schedule
 import (
 	"context"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
 // SlotQuery chooses slots of a plan by time.
@@ -30,7 +32,7 @@ func (s *Scheduler) Slots(ctx context.Context, q SlotQuery) (SlotPage, error) {
 		q.Plan = DefaultPlan
 	}
 	if !q.From.Before(q.To) {
-		return SlotPage{}, fieldError("to", q.To, "must be after from")
+		return SlotPage{}, sluice.BadField("to", q.To, "must be after from")
 	}
 	slots, err := s.store.SlotsBetween(ctx, s.namespace, q.Plan, q.From, q.To, q.After, n)
 	if err != nil {

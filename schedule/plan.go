@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
 // The defaults of a plan.
@@ -79,7 +81,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	if in.WindowSize != "" {
 		size, err := time.ParseDuration(in.WindowSize)
 		if err != nil {
-			return fieldError("windowSize", clip(in.WindowSize), `must be a duration such as "4s"`)
+			return sluice.BadField("windowSize", in.WindowSize, `must be a duration such as "4s"`)
 		}
 		p.WindowSize = size
 	}
@@ -90,7 +92,7 @@ var planName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
 
 func checkPlanName(name string) error {
 	if !planName.MatchString(name) {
-		return fieldError("plan", clip(name), "must be 1 to 100 letters, digits and . _ : -, beginning with a letter or digit")
+		return sluice.BadField("plan", name, "must be 1 to 100 letters, digits and . _ : -, beginning with a letter or digit")
 	}
 	return nil
 }
@@ -114,19 +116,19 @@ func (p Plan) withDefaults() (Plan, error) {
 	}
 	switch {
 	case p.Version < 0:
-		return p, fieldError("version", p.Version, "must be the version to replace, or 0 for the active one")
+		return p, sluice.BadField("version", p.Version, "must be the version to replace, or 0 for the active one")
 	case p.MaxPerWindow < 1 || p.MaxPerWindow > maxPerWindow:
-		return p, fieldError("maxPerWindow", p.MaxPerWindow, fmt.Sprintf("must be 1 to %d", maxPerWindow))
+		return p, sluice.BadField("maxPerWindow", p.MaxPerWindow, fmt.Sprintf("must be 1 to %d", maxPerWindow))
 	case p.WindowSize < minWindow || p.WindowSize > MaxWindowSize || p.WindowSize%time.Millisecond != 0:
-		return p, fieldError("windowSize", p.WindowSize, fmt.Sprintf("must be whole milliseconds from %s to 31 days", minWindow))
+		return p, sluice.BadField("windowSize", p.WindowSize, fmt.Sprintf("must be whole milliseconds from %s to 31 days", minWindow))
 	case p.Headroom < 1 || p.Headroom > maxHeadroom:
-		return p, fieldError("headroom", p.Headroom, fmt.Sprintf("must be 1 to %d", maxHeadroom))
+		return p, sluice.BadField("headroom", p.Headroom, fmt.Sprintf("must be 1 to %d", maxHeadroom))
 	}
 	if p.Calendar == nil {
 		return p, nil
 	}
 	if b, err := json.Marshal(p.Calendar); err != nil || len(b) > maxCalendar {
-		return p, fieldError("calendar", len(b), fmt.Sprintf("must be at most %d bytes of JSON", maxCalendar))
+		return p, sluice.BadField("calendar", len(b), fmt.Sprintf("must be at most %d bytes of JSON", maxCalendar))
 	}
 	return p, p.Calendar.Validate()
 }

@@ -59,13 +59,13 @@ type Options struct {
 // business; with [Options.Sweep] the scheduler is to be closed before it.
 func New(store Store, o Options) (*Scheduler, error) {
 	if len(o.Namespace) > sluice.MaxKeyPart || !utf8.ValidString(o.Namespace) || strings.ContainsRune(o.Namespace, 0) {
-		return nil, fieldError("namespace", clip(o.Namespace), "must be at most 255 bytes of text")
+		return nil, sluice.BadField("namespace", o.Namespace, "must be at most 255 bytes of text")
 	}
 	if o.CacheTTL == 0 {
 		o.CacheTTL = DefaultCacheTTL
 	}
 	if o.CacheTTL < 0 || o.CacheTTL > time.Hour {
-		return nil, fieldError("cacheTTL", o.CacheTTL, "must be above 0 and at most 1h")
+		return nil, sluice.BadField("cacheTTL", o.CacheTTL, "must be above 0 and at most 1h")
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -126,7 +126,7 @@ func (s *Scheduler) Versions(ctx context.Context, name string, max int) ([]Plan,
 	}
 	versions, err := s.store.Versions(ctx, s.namespace, name, max)
 	if err == nil && len(versions) == 0 {
-		err = NoPlan(clip(name))
+		err = NoPlan(sluice.Excerpt(name))
 	}
 	return versions, err
 }
@@ -148,7 +148,7 @@ func (s *Scheduler) SetPlan(ctx context.Context, p Plan) (Plan, error) {
 			return Plan{}, err
 		}
 		if _, _, ok := h.next(now.UnixMicro()); !ok {
-			return Plan{}, fieldError("calendar", p.Name, "opens at no time in the next year")
+			return Plan{}, sluice.BadField("calendar", p.Name, "opens at no time in the next year")
 		}
 	}
 	saved, before, err := s.store.SavePlan(ctx, s.namespace, p, now)
@@ -220,7 +220,7 @@ func (s *Scheduler) Audit(ctx context.Context, q AuditQuery) ([]Entry, error) {
 		return nil, err
 	}
 	if (q.Event == "") == (q.Plan == "") {
-		return nil, fieldError("audit", q.Event+q.Plan, "must name either an event or a plan")
+		return nil, sluice.BadField("audit", q.Event+q.Plan, "must name either an event or a plan")
 	}
 	return s.store.Audit(ctx, s.namespace, q)
 }

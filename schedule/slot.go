@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sluice-go/sluice"
 )
 
 const (
@@ -49,7 +51,7 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fieldError("state", clip(string(b)), "must be waiting, running, done, failed or cancelled")
+	return sluice.BadField("state", string(b), "must be waiting, running, done, failed or cancelled")
 }
 
 // Request asks for a slot.
@@ -81,22 +83,22 @@ func (r *Request) normalize() error {
 	}
 	switch {
 	case !r.At.IsZero() && (r.At.Year() < 1970 || r.At.Year() > 2500):
-		return fieldError("at", r.At, "must be a time between 1970 and 2500")
+		return sluice.BadField("at", r.At, "must be a time between 1970 and 2500")
 	case len(r.Payload) > MaxPayload:
-		return fieldError("payload", len(r.Payload), fmt.Sprintf("must be at most %d bytes long", MaxPayload))
+		return sluice.BadField("payload", len(r.Payload), fmt.Sprintf("must be at most %d bytes long", MaxPayload))
 	case len(r.Payload) > 0 && !json.Valid(r.Payload):
-		return fieldError("payload", clip(string(r.Payload)), "must be JSON")
+		return sluice.BadField("payload", string(r.Payload), "must be JSON")
 	}
 	return nil
 }
 
 func checkEvent(event string) error {
 	if len(event) == 0 || len(event) > MaxEvent || !utf8.ValidString(event) {
-		return fieldError("event", clip(event), fmt.Sprintf("must be 1 to %d bytes of text", MaxEvent))
+		return sluice.BadField("event", event, fmt.Sprintf("must be 1 to %d bytes of text", MaxEvent))
 	}
 	for _, r := range event {
 		if unicode.IsControl(r) {
-			return fieldError("event", fmt.Sprintf("%q", clip(event)), "must have no control characters")
+			return sluice.BadField("event", event, "must have no control characters")
 		}
 	}
 	return nil

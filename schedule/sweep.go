@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
 // How long things are kept unless a [Retention] says otherwise.
@@ -51,9 +53,9 @@ func (r Retention) withDefaults() (Retention, error) {
 	}
 	switch {
 	case r.Slots < minKept:
-		return r, fieldError("retention.slots", r.Slots, "must be an hour at least")
+		return r, sluice.BadField("retention.slots", r.Slots, "must be an hour at least")
 	case r.Audit < minKept:
-		return r, fieldError("retention.audit", r.Audit, "must be an hour at least")
+		return r, sluice.BadField("retention.audit", r.Audit, "must be an hour at least")
 	}
 	return r, nil
 }

@@ -41,7 +41,7 @@ func ParseRole(s string) (Role, error) {
 			return i, nil
 		}
 	}
-	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", clip(s))
+	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", sluice.Excerpt(s))
 }
 
 // Access says who may do what. The zero Access lets nobody in.
@@ -207,7 +207,7 @@ func namespaceOf(r *http.Request, c *caller) (string, error) {
 	case asked == "":
 		return catalog.DefaultNamespace, nil
 	case len(asked) > 64 || strings.Contains(asked, "/"):
-		return "", fieldError("Sluice-Namespace", clip(asked), "must be the name of a namespace")
+		return "", sluice.BadField("Sluice-Namespace", asked, "must be the name of a namespace")
 	}
 	return asked, nil
 }

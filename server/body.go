@@ -38,7 +38,7 @@ func decode[T any](from io.Reader, into *T) error {
 		if tooLarge(err) {
 			return err
 		}
-		return fieldError("body", "more than one value", "must be one JSON object")
+		return sluice.BadField("body", "more than one value", "must be one JSON object")
 	}
 	return nil
 }
@@ -64,21 +64,21 @@ func badBody(err error, into reflect.Type) error {
 	case tooLarge(err), errors.As(err, &field): // it says all there is to say
 		return err
 	case errors.As(err, &kind) && kind.Field != "":
-		return fieldError(kind.Field, "a "+kind.Value, "must be "+wanted(kind.Type))
+		return sluice.BadField(kind.Field, "a "+kind.Value, "must be "+wanted(kind.Type))
 	case errors.As(err, &kind):
-		return fieldError("body", "a "+kind.Value, "must be "+wanted(kind.Type))
+		return sluice.BadField("body", "a "+kind.Value, "must be "+wanted(kind.Type))
 	case errors.As(err, &syntax):
-		return fieldError("body", fmt.Sprintf("at byte %d", syntax.Offset), "is not JSON: "+syntax.Error())
+		return sluice.BadField("body", fmt.Sprintf("at byte %d", syntax.Offset), "is not JSON: "+syntax.Error())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fieldError("body", "cut short", "must be a JSON object")
+		return sluice.BadField("body", "cut short", "must be a JSON object")
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if unquoted, err := strconv.Unquote(name); err == nil {
 			name = unquoted
 		}
-		return fieldError("body", fmt.Sprintf("unknown field %q", clip(name)), "there are "+fieldsOf(into))
+		return sluice.BadField("body", fmt.Sprintf("unknown field %q", sluice.Excerpt(name)), "there are "+fieldsOf(into))
 	}
-	return fieldError("body", "unreadable", err.Error())
+	return sluice.BadField("body", "unreadable", err.Error())
 }
 
 // fieldsOf are the fields that a body may have.
@@ -125,14 +125,14 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, &text) == nil {
 		parsed, err := time.ParseDuration(text)
 		if err != nil {
-			return fieldError("duration", clip(text), `must be one such as "1.5s" or "2h", or a number of milliseconds`)
+			return sluice.BadField("duration", text, `must be one such as "1.5s" or "2h", or a number of milliseconds`)
 		}
 		*d = duration(parsed)
 		return nil
 	}
 	ms, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || ms < 0 || ms > int64(time.Duration(1<<63-1)/time.Millisecond) {
-		return fieldError("duration", clip(string(b)), `must be one such as "1.5s" or "2h", or a number of milliseconds`)
+		return sluice.BadField("duration", string(b), `must be one such as "1.5s" or "2h", or a number of milliseconds`)
 	}
 	*d = duration(ms) * duration(time.Millisecond)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 )
 
@@ -74,7 +75,7 @@ func putEntity(q *stored, w http.ResponseWriter) error {
 	if id := q.PathValue("id"); body.ID == "" {
 		body.ID = id
 	} else if body.ID != id {
-		return fieldError("id", clip(body.ID), "must be that of the path, or left out")
+		return sluice.BadField("id", body.ID, "must be that of the path, or left out")
 	}
 	version, err := q.version()
 	if err != nil {
@@ -145,5 +146,5 @@ func readChildren(s string) (catalog.Children, error) {
 	case "lift":
 		return catalog.LiftChildren, nil
 	}
-	return 0, fieldError("children", clip(s), "must be refuse, delete or lift")
+	return 0, sluice.BadField("children", s, "must be refuse, delete or lift")
 }

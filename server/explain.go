@@ -121,9 +121,9 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 	case err != nil:
 		return err
 	case namespace != policy.Namespace && (c.namespace != "" || r.Header.Get("Sluice-Namespace") != ""):
-		return fieldError("Sluice-Namespace", clip(namespace), "must be that of the policy, "+policy.Namespace)
+		return sluice.BadField("Sluice-Namespace", namespace, "must be that of the policy, "+policy.Namespace)
 	case q.Method == "" || q.Path == "" || q.Path[0] != '/':
-		return fieldError("path", clip(q.Method+" "+q.Path), "must be a method and a path that begins with /")
+		return sluice.BadField("path", q.Method+" "+q.Path, "must be a method and a path that begins with /")
 	}
 	asked := &httplimit.Request{Method: q.Method, Path: q.Path, Header: http.Header{}}
 	for name, value := range q.Headers {
@@ -139,7 +139,7 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 	if q.Address != "" {
 		address, err := netip.ParseAddr(q.Address)
 		if err != nil {
-			return fieldError("address", clip(q.Address), "must be an IP address")
+			return sluice.BadField("address", q.Address, "must be an IP address")
 		}
 		asked.Remote = net.JoinHostPort(address.String(), "0")
 	}

@@ -32,7 +32,7 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 		q.ID = rand.Text()
 	}
 	if q.Peek {
-		return fieldError("peek", true, "a peek has no lease: POST /v1/take")
+		return sluice.BadField("peek", true, "a peek has no lease: POST /v1/take")
 	}
 	var take sluice.Take
 	if _, err := s.plan(r, c, q, &take, nil, nil); err != nil {
@@ -65,7 +65,7 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, c *caller) error
 		return err
 	}
 	if len(q.Costs) == 0 && q.Keep == 0 {
-		return fieldError("costs", "{}", "must name what the lease costs, or keep for how long it lives")
+		return sluice.BadField("costs", "{}", "must name what the lease costs, or keep for how long it lives")
 	}
 	to := sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Adjust}
 	if q.Keep != 0 {
@@ -81,7 +81,7 @@ func (s *server) commit(w http.ResponseWriter, r *http.Request, c *caller) error
 		return err
 	}
 	if q.Keep != 0 {
-		return fieldError("keep", time.Duration(q.Keep), "a lease that is committed ends")
+		return sluice.BadField("keep", time.Duration(q.Keep), "a lease that is committed ends")
 	}
 	return s.settle(w, r, c, sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Commit})
 }
@@ -102,7 +102,7 @@ func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sl
 	}
 	d, err := s.limiter.Settle(r.Context(), to)
 	if errors.Is(err, sluice.ErrLeaseClosed) {
-		return fmt.Errorf("lease %q: %w", clip(id), sluice.ErrLeaseClosed)
+		return fmt.Errorf("lease %q: %w", sluice.Excerpt(id), sluice.ErrLeaseClosed)
 	}
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func listLimits(q *stored, w http.ResponseWriter) error {
 	}
 	level, ok := levels[q.query.Get("level")]
 	if !ok {
-		return fieldError("level", clip(q.query.Get("level")), "must be entity, tier, resource or system")
+		return sluice.BadField("level", q.query.Get("level"), "must be entity, tier, resource or system")
 	}
 	page, err := q.catalog.ListLimits(q.Context(), q.namespace, catalog.LimitsQuery{
 		Level: level, Entity: q.query.Get("entity"), Tier: q.query.Get("tier"), Resource: q.query.Get("resource"),
@@ -83,11 +83,11 @@ type settingBody struct {
 func (b *settingBody) setting(field string) (catalog.Setting, error) {
 	limit, err := sluice.Parse(b.Limit)
 	if err != nil {
-		return catalog.Setting{}, fieldError(field+"limit", clip(b.Limit), err.Error())
+		return catalog.Setting{}, sluice.BadField(field+"limit", b.Limit, err.Error())
 	}
 	when, err := catalog.ParseOnUnavailable(b.OnUnavailable)
 	if err != nil {
-		return catalog.Setting{}, fieldError(field+"on_unavailable", clip(b.OnUnavailable), "must be allow, deny or degrade")
+		return catalog.Setting{}, sluice.BadField(field+"on_unavailable", b.OnUnavailable, "must be allow, deny or degrade")
 	}
 	return catalog.Setting{Limit: limit, OnUnavailable: when, Critical: b.Critical, Shadow: b.Shadow}, nil
 }
@@ -116,7 +116,7 @@ func putLimits(q *stored, w http.ResponseWriter) error {
 	}
 	limits := catalog.Limits{}
 	for name, b := range body.Limits {
-		if limits[name], err = b.setting("limits." + clip(name) + "."); err != nil {
+		if limits[name], err = b.setting("limits." + sluice.Excerpt(name) + "."); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func putOverride(q *stored, w http.ResponseWriter) error {
 	until := body.Until
 	if body.For > 0 {
 		if !until.IsZero() {
-			return fieldError("for", time.Duration(body.For), "comes in place of until")
+			return sluice.BadField("for", time.Duration(body.For), "comes in place of until")
 		}
 		until = time.Now().Add(time.Duration(body.For))
 	}

@@ -227,7 +227,7 @@ func readMax(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > 1000 {
-		return 0, fieldError("max", clip(s), "must be 1 to 1000")
+		return 0, sluice.BadField("max", s, "must be 1 to 1000")
 	}
 	return n, nil
 }

@@ -133,7 +133,7 @@ func (s *server) problem(r *http.Request, err error) problem {
 			return problem{Status: k.status, Code: k.code, Detail: err.Error()}
 		}
 	}
-	s.log.ErrorContext(r.Context(), "no answer", "method", r.Method, "path", r.URL.Path, "request", clip(r.Header.Get("Request-Id")), "error", err)
+	s.log.ErrorContext(r.Context(), "no answer", "method", r.Method, "path", r.URL.Path, "request", sluice.Excerpt(r.Header.Get("Request-Id")), "error", err)
 	switch {
 	case errors.Is(err, sluice.ErrUnknown):
 		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: it may have happened or not"}
@@ -141,18 +141,6 @@ func (s *server) problem(r *http.Request, err error) problem {
 		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the store cannot be reached: nothing has happened"}
 	}
 	return problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the log of the server says why"}
-}
-
-func fieldError(field string, value any, reason string) error {
-	return &sluice.FieldError{Field: field, Value: value, Reason: reason}
-}
-
-// clip keeps what an error repeats of its input short.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
 }
 
 func writeJSON(w http.ResponseWriter, status int, contentType string, body any) {

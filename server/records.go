@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/policy"
 )
@@ -35,7 +36,7 @@ func (q *stored) usage() (u catalog.UsedQuery, err error) {
 	case "total":
 		u.Span = catalog.Total
 	default:
-		return u, fieldError("by", clip(by), "must be hour, day or total")
+		return u, sluice.BadField("by", by, "must be hour, day or total")
 	}
 	return u, errors.Join(errs[:]...)
 }
@@ -67,7 +68,7 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 	case "oldest":
 		a.Oldest = true
 	default:
-		return fieldError("order", clip(order), "must be newest or oldest")
+		return sluice.BadField("order", order, "must be newest or oldest")
 	}
 	namespaces, err := q.flag("namespaces")
 	if err != nil {
@@ -95,7 +96,7 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 func (q *stored) before() (time.Time, error) {
 	t, err := q.time("before")
 	if err == nil && t.IsZero() {
-		err = fieldError("before", "", "must say up to when")
+		err = sluice.BadField("before", "", "must say up to when")
 	}
 	return t, err
 }
@@ -178,7 +179,7 @@ func (q *stored) declared() (catalog.Declaration, error) {
 	}
 	if p.Namespace != "" && p.Namespace != q.namespace {
 		if q.caller.namespace != "" || q.Header.Get("Sluice-Namespace") != "" {
-			return catalog.Declaration{}, fieldError("namespace", clip(p.Namespace), "must be the one that the request is about, "+q.namespace)
+			return catalog.Declaration{}, sluice.BadField("namespace", p.Namespace, "must be the one that the request is about, "+q.namespace)
 		}
 		q.namespace = p.Namespace
 	}

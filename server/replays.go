@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/idempotency"
 )
 
@@ -120,10 +121,10 @@ func (q *replays) complete(w http.ResponseWriter) error {
 		return err
 	}
 	if b.Response == nil {
-		return fieldError("response", "null", "must be what was answered")
+		return sluice.BadField("response", "null", "must be what was answered")
 	}
 	if b.Response.Status < 200 || b.Response.Status > 599 {
-		return fieldError("response.status", b.Response.Status, "must be 200 to 599")
+		return sluice.BadField("response.status", b.Response.Status, "must be 200 to 599")
 	}
 	ttl := time.Duration(b.TTL)
 	if ttl == 0 {

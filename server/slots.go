@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -168,7 +169,7 @@ func readDuration(field, s string, otherwise time.Duration) (time.Duration, erro
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		return 0, fieldError(field, clip(s), "must be a duration such as 1m")
+		return 0, sluice.BadField(field, s, "must be a duration such as 1m")
 	}
 	return d, nil
 }
@@ -194,7 +195,7 @@ func (q *slots) window(w http.ResponseWriter) error {
 	if len(cursor) > 0 {
 		after.Event = cursor[1]
 		if after.Scheduled, err = strconv.ParseInt(cursor[0], 10, 64); err != nil {
-			return fieldError("cursor", clip(q.query.Get("cursor")), "must be what the page before gave as next")
+			return sluice.BadField("cursor", q.query.Get("cursor"), "must be what the page before gave as next")
 		}
 	}
 	page, err := q.WindowOf(q.Context(), q.PathValue("plan"), at, after, most)
@@ -237,11 +238,11 @@ func (all *slotRequests) UnmarshalJSON(b []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	decoder.DisallowUnknownFields()
 	if t, err := decoder.Token(); err != nil || t != json.Delim('[') {
-		return fieldError("events", clip(string(b)), "must be a list")
+		return sluice.BadField("events", string(b), "must be a list")
 	}
 	for decoder.More() {
 		if len(*all) == schedule.MaxBatch {
-			return fieldError("events", "more", fmt.Sprintf("must be at most %d", schedule.MaxBatch))
+			return sluice.BadField("events", "more", fmt.Sprintf("must be at most %d", schedule.MaxBatch))
 		}
 		var one schedule.Request
 		if err := decoder.Decode(&one); err != nil {
@@ -320,7 +321,7 @@ func (q *slots) audit(w http.ResponseWriter) error {
 	var before int64
 	if text := q.query.Get("before"); text != "" {
 		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
-			return fieldError("before", clip(text), "must be the id of an entry")
+			return sluice.BadField("before", text, "must be the id of an entry")
 		}
 	}
 	entries, err := q.Audit(q.Context(), schedule.AuditQuery{Event: q.query.Get("event"), Plan: q.query.Get("plan"), Before: before, Max: most})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 )
 
@@ -51,7 +52,7 @@ func (q *stored) version() (int64, error) {
 	}
 	v, err := strconv.ParseInt(strings.Trim(header, `"`), 10, 64)
 	if err != nil || v <= 0 {
-		return 0, fieldError("If-Match", clip(header), "must be the ETag of an earlier answer")
+		return 0, sluice.BadField("If-Match", header, "must be the ETag of an earlier answer")
 	}
 	return v, nil
 }
@@ -59,7 +60,7 @@ func (q *stored) version() (int64, error) {
 // noVersion refuses If-Match where it would not be minded.
 func (q *stored) noVersion() error {
 	if v, err := q.version(); err != nil || v != 0 {
-		return fieldError("If-Match", clip(q.Header.Get("If-Match")), "this cannot be made to depend on a version")
+		return sluice.BadField("If-Match", q.Header.Get("If-Match"), "this cannot be made to depend on a version")
 	}
 	return nil
 }
@@ -84,7 +85,7 @@ func (q *stored) flag(name string) (bool, error) {
 	case "true":
 		return true, nil
 	default:
-		return false, fieldError(name, clip(text), "must be true or false")
+		return false, sluice.BadField(name, text, "must be true or false")
 	}
 }
 
@@ -96,7 +97,7 @@ func (q *stored) time(name string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, fieldError(name, clip(text), "must be a time such as 2026-01-31T12:00:00Z")
+		return t, sluice.BadField(name, text, "must be a time such as 2026-01-31T12:00:00Z")
 	}
 	return t, nil
 }
