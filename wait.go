@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -46,22 +47,29 @@ const (
 	// leaveWithin is how long taking a ticket out may take; it lapses anyway.
 	leaveWithin = 250 * time.Millisecond
 
+	// answerWithin is how long the store may take to answer a caller that gave
+	// up while it was asked, since without an answer nobody knows whether
+	// something was consumed.
+	answerWithin = time.Second
+
 	// leastSleep keeps a caller from asking in a tight loop.
 	leastSleep = 100 * time.Microsecond
 )
 
 // Wait takes, waiting in line until it can. Callers that want the same bucket
-// are served by priority, then by arrival, whichever process they are in; a
-// small cost does not slip past a large one, and a take that does not wait
-// comes after all who do. The first in line of each process leaves a [Ticket]
-// in the store, sleeps until its turn should have come, and is woken when room
-// is made before. Nothing is consumed until then, so giving up costs nobody
-// anything.
+// are served by priority, whichever process they are in, and those of one
+// process by arrival; a small cost does not slip past a large one, and a take
+// that does not wait comes after those who do. The first in line of each process
+// leaves a [Ticket] in the store, sleeps until its turn should have come, and is
+// woken when room is made before. Until the store knows of the next, a round
+// trip later, others may pass. Nothing is consumed until then, so giving up costs
+// nobody anything.
 //
 // An error says why it gave up: a *[RefusedError] if it could wait for ever,
 // both ctx's error and the *[RefusedError] of the last answer if ctx ended.
-// Then nothing is consumed; only if ctx ends in the middle of asking the store,
-// or that fails, may it have been, and the error is [ErrUnknown].
+// Then nothing is consumed. If ctx ends while the store is being asked, Wait
+// returns what the store answers, within a second; only if no answer comes may
+// something have been consumed, and the error is [ErrUnknown].
 func (l *Limiter) Wait(ctx context.Context, t Take) (Decision, error) {
 	return l.wait(ctx, &t)
 }
@@ -102,30 +110,62 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 }
 
 // attempt asks the store, and reports whether that is the end of waiting. Only
-// then is it a decision for the observer.
+// then is it a decision for the observer. What is not known to have been refused
+// is not asked again.
 func (l *Limiter) attempt(ctx context.Context, t *Take, d *Decision) (over bool, err error) {
 	start := time.Now()
-	err = l.store.Take(ctx, t, d)
-	if err == nil && !d.Allowed && d.RetryAfter != Never {
+	asking, answered := outlast(ctx, answerWithin)
+	err = l.store.Take(asking, t, d)
+	answered()
+	if err == nil && !d.Allowed && d.RetryAfter != Never && d.Source != Unknown {
 		return false, nil
 	}
+	gone := ctx.Err()
+	if err == nil && d.Allowed && t.Lease && errors.Is(gone, context.Canceled) {
+		l.undo(ctx, t.ID) // nobody would ever settle it
+		return true, gone
+	}
 	l.decided(t, d, err, time.Since(start))
-	switch {
-	case err == nil:
-		err = d.Err()
-	case t.Lease && ctx.Err() != nil:
-		l.undo(ctx, t)
+	if err == nil {
+		return true, d.Err()
+	}
+	if t.Lease && gone != nil && (errors.Is(err, ErrUnknown) || !errors.Is(err, ErrUnavailable)) {
+		l.undo(ctx, t.ID)
 	}
 	return true, err
 }
 
-// undo releases a lease whose caller gave up while the store was deciding: it
-// may have been granted, and nobody would know of it.
-func (l *Limiter) undo(ctx context.Context, t *Take) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
-	defer cancel()
-	var d Decision
-	l.store.Settle(ctx, &Settlement{ID: t.ID, Action: Release}, &d) //nolint:errcheck // at worst it expires
+// outlast is ctx that ends so much later. The caller says when it needs it no
+// longer.
+func outlast(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil {
+		return ctx, func() {}
+	}
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(by, cancel)
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() { stop(); cancel() }
+}
+
+// undo releases a lease whose caller is gone: it was granted, or may have been
+// or may yet be if the store has not answered. So a release that finds none is
+// tried again for a while.
+func (l *Limiter) undo(ctx context.Context, id string) {
+	ctx = context.WithoutCancel(ctx)
+	var release func(again ...time.Duration)
+	release = func(again ...time.Duration) {
+		limited, cancel := context.WithTimeout(ctx, leaveWithin)
+		defer cancel()
+		var d Decision
+		err := l.store.Settle(limited, &Settlement{ID: id, Action: Release}, &d)
+		l.lines.wakeAll(&d)
+		if err != nil && !errors.Is(err, ErrClosed) && len(again) > 0 {
+			time.AfterFunc(again[0], func() { release(again[1:]...) })
+		}
+	}
+	release(time.Second, 4*time.Second, 15*time.Second)
 }
 
 // hopeless reports whether t can never pass.
@@ -195,6 +235,9 @@ func (l *Limiter) gaveUp(err error, t *Take, d *Decision, age time.Duration) err
 	for i := range d.Results {
 		r := &d.Results[i]
 		for _, told := range []*time.Duration{&r.RetryAfter, &r.LatestAfter, &r.ResetAfter} {
+			if told == &r.RetryAfter && d.Demands[i].Limit.Algorithm == Concurrency {
+				continue // it is a guess, as good now as it was then
+			}
 			if *told != 0 && *told != Never {
 				*told = max(*told-age, time.Microsecond)
 			}

@@ -2,6 +2,7 @@ package sluice_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,34 +133,119 @@ func TestRoomMadeElsewhere(t *testing.T) {
 	})
 }
 
-// answersLate grants what is asked, but its caller has gone before it says so.
-type answersLate struct {
+// late is a store that does what it is asked, and answers only when its caller
+// has gone.
+type late struct {
 	*memory.Store
-	gone context.CancelFunc
+	gone   context.CancelFunc
+	silent bool                                // it does not answer at all
+	before func(context.Context, *sluice.Take) // what happens before the take does
 }
 
-func (a *answersLate) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
-	err := a.Store.Take(ctx, t, d)
-	if t.Lease && err == nil && d.Allowed && a.gone != nil {
-		a.gone()
-		return sluice.ErrUnknown
+func (s *late) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if s.gone == nil {
+		return s.Store.Take(ctx, t, d)
 	}
-	return err
+	s.gone()
+	if s.before != nil {
+		s.before(ctx, t)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.Store.Take(ctx, t, d); err != nil || !s.silent {
+		return err
+	}
+	return sluice.ErrUnknown
 }
 
-// TestLeaseOfWhoHasGone: a lease that was granted while its caller gave up is
-// released, for nobody knows of it.
-func TestLeaseOfWhoHasGone(t *testing.T) {
-	store := &answersLate{Store: openStore(t)}
+// A caller that gives up while the store is being asked gets the answer: only it
+// tells whether something was consumed. A lease that nobody would settle is
+// released.
+func TestAnswersToWhoHasGone(t *testing.T) {
+	store := &late{Store: openStore(t)}
 	l := sluice.New(store)
+	take := takeOf(demand("day", "10/day", 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	store.gone = cancel
-	take := takeOf(demand("parallel", "1 concurrent", 1))
-	if lease, _, err := l.WaitAcquire(ctx, take); lease != nil || err == nil {
-		t.Fatalf("%v, %v", lease, err)
+	if d, err := l.Wait(ctx, take); err != nil || !d.Allowed {
+		t.Errorf("a take that was served: %+v, %v", d, err)
 	}
-	store.gone = nil
-	if lease, d, err := l.Acquire(t.Context(), take); lease == nil || err != nil {
-		t.Errorf("the place is still taken: %+v, %v", d, err)
+
+	place := takeOf(demand("parallel", "1 concurrent", 1))
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	store.gone = func() { <-ctx.Done() }
+	if lease, _, err := l.WaitAcquire(ctx, place); lease == nil || err != nil {
+		t.Fatalf("a lease that was granted: %v", err)
+	} else if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
 	}
+	for _, silent := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		store.gone, store.silent = cancel, silent
+		if lease, _, err := l.WaitAcquire(ctx, place); lease != nil || err == nil {
+			t.Errorf("a lease of who has gone: %v, %v", lease, err)
+		}
+		store.gone = nil
+		lease, d, err := l.Acquire(t.Context(), place)
+		if lease == nil || err != nil {
+			t.Fatalf("the place is still taken: %+v, %v", d, err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A release may overtake the take it is about. Then it is tried again.
+func TestReleaseBeforeTheTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &late{Store: openStore(t), silent: true}
+		l := sluice.New(store)
+		place := takeOf(demand("parallel", "1 concurrent", 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		var asked sluice.Take
+		store.gone = cancel
+		store.before = func(ctx context.Context, take *sluice.Take) {
+			asked = *take
+			<-ctx.Done() // no answer comes as long as anybody listens
+		}
+		if lease, _, err := l.WaitAcquire(ctx, place); lease != nil || !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v, %v", lease, err)
+		}
+		var d sluice.Decision
+		if err := store.Store.Take(t.Context(), &asked, &d); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		time.Sleep(30 * time.Second)
+		store.gone = nil
+		if lease, d, err := l.Acquire(t.Context(), place); lease == nil || err != nil {
+			t.Errorf("the place is still taken: %+v, %v", d, err)
+		}
+	})
+}
+
+// lost is a store that gives no answer, behind a breaker that denies then.
+type lost struct {
+	*memory.Store
+	takes int
+}
+
+func (s *lost) Take(_ context.Context, t *sluice.Take, d *sluice.Decision) error {
+	s.takes++
+	*d = sluice.Decision{Source: sluice.Unknown, RetryAfter: time.Second, Demands: t.Demands, Results: make([]sluice.Result, len(t.Demands))}
+	return nil
+}
+
+// What may have been served is not asked for again.
+func TestUnknownEndsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &lost{Store: openStore(t)}
+		_, err := sluice.New(store).Wait(t.Context(), takeOf(demand("day", "10/day", 1)))
+		var refused *sluice.RefusedError
+		if !errors.As(err, &refused) || refused.Source != sluice.Unknown || store.takes != 1 {
+			t.Errorf("asked %d times: %v", store.takes, err)
+		}
+	})
 }

@@ -187,3 +187,39 @@ func TestFullAgainWhenWhatIsUsedIs(t *testing.T) {
 		})
 	}
 }
+
+// What a node has spent of what it holds comes back with a refund, and is
+// forgiven by a reset, though the store had not heard of it.
+func TestRefundAndResetOfWhatWasHeld(t *testing.T) {
+	for _, limit := range []string{"1000/day", "1000/day UTC", "1000/day fixed"} {
+		onNode(t, func(t *testing.T, inner *counting, l *sluice.Limiter) {
+			d := costing(demand("a", limit), 50)
+			left := func() sluice.Tokens {
+				t.Helper()
+				time.Sleep(20 * time.Second) // until everything is returned
+				got, err := l.Peek(t.Context(), d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got.Results[0].Remaining
+			}
+			if got := take(t, l, d); got.Source != sluice.FromHeld {
+				t.Fatalf("%s: %+v", limit, got)
+			}
+			got, err := l.Adjust(t.Context(), costing(d, -50))
+			if err != nil || got.Results[0].Returned != 50*sluice.Token {
+				t.Errorf("%s: refunded: %+v, %v", limit, got, err)
+			}
+			if n := left(); n != 1000*sluice.Token {
+				t.Errorf("%s: %s are left after the refund", limit, n)
+			}
+			take(t, l, d)
+			if err := l.Reset(t.Context(), d.Key); err != nil {
+				t.Fatal(err)
+			}
+			if n := left(); n != 1000*sluice.Token {
+				t.Errorf("%s: %s are left after the reset", limit, n)
+			}
+		})
+	}
+}

@@ -132,6 +132,22 @@ func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
 	return s.report(ctx, returns) == nil
 }
 
+// handIn gives back what is held of some buckets, before something is done with
+// them that depends on what was spent. If that fails, it is done all the same.
+func (s *Store) handIn(ctx context.Context, keys []sluice.Key) {
+	var returns []sluice.HoldReturn
+	for i := range keys {
+		sh, l := s.table.lock(&keys[i])
+		if l != nil {
+			returns = l.returns(returns)
+		}
+		sh.mu.Unlock()
+	}
+	if err := s.report(ctx, returns); err != nil {
+		s.config.Log.Debug("held tokens not returned before a refund or a reset", "holds", len(returns), "error", err)
+	}
+}
+
 // returnAll gives everything back.
 func (s *Store) returnAll(ctx context.Context) error {
 	var returns []sluice.HoldReturn
@@ -170,7 +186,7 @@ func (s *Store) housekeep() {
 		err := s.report(ctx, returns)
 		cancel()
 		if err != nil && !failing && s.closing.Err() == nil { // once for each outage
-			s.config.Log.Warn("held tokens not returned: they come back when their holds expire", "holds", n, "error", err)
+			s.config.Log.Warn("held tokens not returned: they count as used when their holds expire", "holds", n, "error", err)
 		}
 		failing = err != nil
 	}

@@ -156,8 +156,17 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Adjust asks the inner store, and forgets refusals that a refund may end.
+// Adjust asks the inner store, and forgets refusals that a refund may end. What
+// is refunded may have been spent here, of which the store has to know first: it
+// gives back no more than it knows to be used.
 func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.Decision) error {
+	var refunded []sluice.Key
+	for i := range changes {
+		if changes[i].Cost < 0 {
+			refunded = append(refunded, changes[i].Key)
+		}
+	}
+	s.handIn(ctx, refunded)
 	err := s.inner.Adjust(ctx, changes, d)
 	for i := range changes {
 		s.forgive(changes[i].Key)
@@ -195,8 +204,10 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	return err
 }
 
-// Reset asks the inner store, and forgets refusals.
+// Reset asks the inner store, and forgets refusals. What was spent here is
+// reported before, so that it is forgiven, too.
 func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
+	s.handIn(ctx, keys)
 	err := s.inner.Reset(ctx, keys)
 	now, _ := s.clock.now()
 	for _, k := range keys {

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -65,6 +66,41 @@ func TestNobodyThere(t *testing.T) {
 	}
 	if _, err := c.Take(t.Context(), client.Take{Entity: "alice"}); !errors.Is(err, sluice.ErrUnavailable) || errors.Is(err, sluice.ErrUnknown) {
 		t.Errorf("%v", err)
+	}
+}
+
+// How long to wait in line is one thing, and how long the answer may take
+// another: a take that waits for 1ms is answered by a slow server, too.
+func TestHowLongATakeWaits(t *testing.T) {
+	var waits []string
+	c, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Wait string }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		waits = append(waits, body.Wait)
+		time.Sleep(5 * time.Millisecond)
+		io.WriteString(w, `{"allowed":true,"source":"store"}`) //nolint:errcheck // the client will say
+	})
+	later, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for _, wait := range []time.Duration{time.Millisecond, time.Hour, 0} {
+		for _, ctx := range []context.Context{t.Context(), later} {
+			if _, err := c.Wait(ctx, client.Take{Entity: "alice", Wait: wait}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if got := strings.Join(waits, " "); got != "1ms 1ms 1m0s 1m0s 1m0s 1m0s" {
+		t.Error(got)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := c.Wait(soon, client.Take{Entity: "alice", Wait: time.Minute}); err != nil {
+		t.Error(err)
+	}
+	if left, err := time.ParseDuration(waits[len(waits)-1]); err != nil || left > 20*time.Second-50*time.Millisecond {
+		t.Errorf("%s in line, %v: no time is left for the answer", left, err)
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *Client) Acquire(ctx context.Context, t Take) (*Lease, sluice.Decision, 
 
 // WaitAcquire is Acquire that waits in line, as [Client.Wait] does.
 func (c *Client) WaitAcquire(ctx context.Context, t Take) (*Lease, sluice.Decision, error) {
-	lease, d, err := c.acquire(ctx, &t, func(b *takeJSON) { b.Wait = patience(ctx).String() })
+	lease, d, err := c.acquire(ctx, &t, func(b *takeJSON) { b.Wait = t.patience(ctx).String() })
 	if err == nil {
 		err = d.Err()
 	}

@@ -37,6 +37,10 @@ type Take struct {
 
 	// Priority orders takes that wait.
 	Priority sluice.Priority
+
+	// Wait is how long a take may wait in line. 0 means until shortly before
+	// the context's deadline, so that the answer can still come back.
+	Wait time.Duration
 }
 
 // takeJSON is a take as the server reads it.
@@ -121,21 +125,25 @@ const (
 	onTheWay = 50 * time.Millisecond
 )
 
-// patience is for how long to wait: until shortly before ctx's deadline.
-func patience(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return maxWait
+// patience is how long a take waits: as long as it says, and until shortly
+// before ctx's deadline at most.
+func (t *Take) patience(ctx context.Context) time.Duration {
+	most := maxWait
+	if t.Wait > 0 {
+		most = min(most, t.Wait)
 	}
-	left := time.Until(deadline)
-	return max(min(left-min(onTheWay, left/4), maxWait), time.Millisecond)
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		most = min(most, left-min(onTheWay, left/4))
+	}
+	return max(most, time.Millisecond)
 }
 
-// Wait takes, waiting in the server's line until ctx's deadline, but no longer
-// than a minute. If its turn does not come by then the error is a
-// *sluice.RefusedError and nothing is consumed.
+// Wait takes, waiting in the server's line for as long as the take says, or
+// until ctx's deadline, but no longer than a minute. If its turn does not come
+// by then the error is a *sluice.RefusedError and nothing is consumed.
 func (c *Client) Wait(ctx context.Context, t Take) (sluice.Decision, error) {
-	d, _, err := c.decide(ctx, &t, "take", func(b *takeJSON) { b.Wait = patience(ctx).String() })
+	d, _, err := c.decide(ctx, &t, "take", func(b *takeJSON) { b.Wait = t.patience(ctx).String() })
 	if err == nil {
 		err = d.Err()
 	}

@@ -216,7 +216,7 @@ func appendLeft(b []byte, r *sluice.Result) []byte {
 	b = strconv.AppendInt(b, r.Remaining.Whole(), 10)
 	if t, ok := renewal(r); ok {
 		b = append(b, ";t="...)
-		b = strconv.AppendInt(b, t, 10)
+		b = strconv.AppendInt(b, ceilSeconds(t), 10)
 	}
 	return b
 }
@@ -269,14 +269,14 @@ func appendName(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// renewal is in how many seconds there is more: when the bucket is full, or
+// renewal is how long it takes until there is more: when the bucket is full, or
 // for a limit that refused, when the cost could pass.
-func renewal(r *sluice.Result) (int64, bool) {
-	after := r.ResetAfter
+func renewal(r *sluice.Result) (after time.Duration, ok bool) {
+	after = r.ResetAfter
 	if !r.Fits {
 		after = r.RetryAfter
 	}
-	return ceilSeconds(after), after != sluice.Never
+	return after, after != sluice.Never
 }
 
 // plain writes -Limit, -Remaining and -Reset of the limit that decided. The
@@ -294,16 +294,17 @@ func (c *Call) plain(prefix string, date bool) {
 		return
 	}
 	c.value(names[1], strconv.AppendInt(c.buf, result.Remaining.Whole(), 10))
-	reset, ok := renewal(result)
+	after, ok := renewal(result)
 	if !ok {
 		return
 	}
+	reset := ceilSeconds(after)
 	if date {
 		now := d.Time
 		if now.IsZero() {
 			now = time.Now()
 		}
-		reset += now.Unix()
+		reset = now.Add(after + time.Second - 1).Unix() // rounded up, too
 	}
 	c.value(names[2], strconv.AppendInt(c.buf, reset, 10))
 }

@@ -18,9 +18,11 @@ import (
 // Everything is done so that doing it twice does no harm. What is left of a
 // namespace shows in the list of namespaces until all of it is gone.
 
-// eraseFor is for how long a request goes on. It is well below writeTimeout.
-// Tests have less time.
-var eraseFor = 5 * time.Second
+// eraseFor is how long a request goes on: well below writeTimeout. Tests end it
+// when they want.
+var eraseFor = func(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 5*time.Second)
+}
 
 // settling is how long a namespace is closed before it is emptied: nodes hear of
 // it within a second, and then write what they have counted within another.
@@ -39,7 +41,7 @@ type erasure struct {
 // erasing answers how much work has removed in the time that it had. If that
 // was nothing at all, there is no use in sending it again.
 func (q *stored) erasing(w http.ResponseWriter, work func(context.Context, *erasure) error) error {
-	ctx, cancel := context.WithTimeout(q.Context(), eraseFor)
+	ctx, cancel := eraseFor(q.Context())
 	defer cancel()
 	e := erasure{Next: q.query.Get("cursor")}
 	begun := e

@@ -1,10 +1,11 @@
 package server
 
-import "time"
+import "context"
 
-// EraseFor has requests that remove much go on for another time, until undo.
-func EraseFor(d time.Duration) (undo func()) {
+// EraseFor has requests that remove much go on for as long as a context says,
+// until undo.
+func EraseFor(limit func(context.Context) (context.Context, context.CancelFunc)) (undo func()) {
 	before := eraseFor
-	eraseFor = d
+	eraseFor = limit
 	return func() { eraseFor = before }
 }

@@ -96,7 +96,7 @@ func (s *server) wait(w http.ResponseWriter, r *http.Request, take *sluice.Take,
 	switch {
 	case errors.As(err, &refused):
 		return nil // it would have taken too long, and the decision says how long
-	case ctx.Err() != nil || limited.Err() == nil:
+	case ctx.Err() != nil || limited.Err() == nil || errors.Is(err, sluice.ErrUnknown):
 		return err
 	}
 	// Its turn did not come. What there is belongs to those who are ahead.

@@ -19,7 +19,9 @@ import (
 //     after all who wait. The order is that of rank: when the store first saw
 //     the ticket, plus the patience of its priority; so nobody is overtaken for
 //     ever. A node's callers are ordered by the node.
-//   - Refused before its time is over is only who can never pass.
+//   - Refused before its time is over is only who can never pass, and who is
+//     told that the outcome is unknown.
+//   - Who waits is charged once: what may have happened is not asked again.
 //   - Who gives up leaves no ticket behind, so it costs nobody anything. Where
 //     messages are lost, it lapses.
 //
@@ -34,9 +36,19 @@ func (w *World) waiting() (failures []Failure) {
 		}
 		var refused *sluice.RefusedError
 		ended := errors.Is(t.Err, context.DeadlineExceeded) || errors.Is(t.Err, context.Canceled)
-		if errors.As(t.Err, &refused) && !ended && refused.RetryAfter != sluice.Never {
+		if errors.As(t.Err, &refused) && !ended && refused.RetryAfter != sluice.Never && refused.Source != sluice.Unknown {
 			failures = append(failures, Failure{"waiting", t.Return.At, fmt.Sprintf("caller %d is refused before its time is over: %v", t.Caller>>16-1, t.Err)})
 		}
+	}
+	charged := map[caller]bool{}
+	for _, e := range w.store.effects {
+		if e.Take == nil || e.Take.Ticket.ID == (sluice.HoldID{}) || e.Err != nil || !e.Decision.Allowed || e.Decision.Repeated {
+			continue
+		}
+		if charged[e.Caller] {
+			failures = append(failures, Failure{"waiting", e.At, fmt.Sprintf("caller %d is charged again", e.Caller>>16-1)})
+		}
+		charged[e.Caller] = true
 	}
 	if w.has(Back) || w.live {
 		return failures

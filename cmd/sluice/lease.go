@@ -40,9 +40,7 @@ func acquireCommand() *command {
 			}
 			var d sluice.Decision
 			if t.wait != 0 {
-				limited, cancel := t.inLine(ctx)
-				defer cancel()
-				_, d, err = c.client.WaitAcquire(limited, take)
+				_, d, err = c.client.WaitAcquire(ctx, take)
 			} else {
 				_, d, err = c.client.Acquire(ctx, take)
 			}

@@ -42,7 +42,7 @@ func (t *takeFlags) define(f *flag.FlagSet) {
 func (t *takeFlags) take(c *call) (client.Take, error) {
 	take := client.Take{
 		Entity: c.arg(0), Resource: c.arg(1), Tier: t.tier, Cost: t.cost.all, Costs: t.cost.each, Limits: t.limits,
-		ID: t.id, Keep: time.Duration(t.keep),
+		ID: t.id, Keep: time.Duration(t.keep), Wait: time.Duration(t.wait),
 	}
 	switch t.priority {
 	case "", "normal":
@@ -57,12 +57,6 @@ func (t *takeFlags) take(c *call) (client.Take, error) {
 		return take, c.wrong("--wait %s: want at most 1m", time.Duration(t.wait))
 	}
 	return take, nil
-}
-
-// inLine is ctx with the time that a take may wait. The client keeps some of
-// it for the answer to come back.
-func (t *takeFlags) inLine(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, time.Duration(t.wait)+min(time.Duration(t.wait)/3, 50*time.Millisecond))
 }
 
 func takeCommand() *command {
@@ -103,9 +97,7 @@ line as in POST /v1/takes, and decides each by itself.`,
 			case t.wait != 0 && t.upTo:
 				return c.wrong("--up-to: does not wait")
 			case t.wait != 0:
-				limited, cancel := t.inLine(ctx)
-				defer cancel()
-				d, err = c.client.Wait(limited, take)
+				d, err = c.client.Wait(ctx, take)
 			case t.upTo:
 				d, err = c.client.TakeUpTo(ctx, take)
 			default:
