@@ -21,6 +21,7 @@ var lookAt = map[string]string{
 	"GET /v1/buckets":                    "",
 	"GET /v1/me":                         "",
 	"POST /v1/explain":                   `{"entity":"alice","resource":"api"}`,
+	"POST /v1/explain/request":           `{"path":"/"}`,
 }
 
 // A gateway answers on its admin address what a server does, but nothing that
@@ -44,6 +45,7 @@ func TestGatewayIsLookedAt(t *testing.T) {
 		{"top --once --json", `"allowed": 3`},
 		{"status 127.0.0.1", "100/minute burst 20"},
 		{"explain alice api", "a take would be allowed"},
+		{"explain --path / --address 127.0.0.1", "100/minute burst 20"},
 	} {
 		got := s.sluice(t, "", append(strings.Fields(c.line), "--server", admin)...)
 		if got.code != exitDone || !strings.Contains(got.stdout, c.want) {
