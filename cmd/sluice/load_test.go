@@ -27,7 +27,8 @@ var errGone = errors.New("the server is gone")
 // got.
 type fleet struct {
 	t       *testing.T
-	name    string // what the names of what it makes begin with
+	name    string               // what the names of what it makes begin with
+	words   [2]*strings.Replacer // what the server calls things, in requests and in answers; nil as this commit does
 	working sync.WaitGroup
 	stopped atomic.Bool // the server has been told to stop, or soon will be
 	crashed atomic.Bool // it was killed, or soon will be: then anything may happen to requests
@@ -124,18 +125,36 @@ func (f *fleet) caller() *http.Client {
 
 func (c *caller) RoundTrip(r *http.Request) (*http.Response, error) {
 	var late bool
+	if err := c.fleet.translate(0, &r.Body, &r.ContentLength); err != nil {
+		return nil, err
+	}
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { late = !info.Reused && c.fleet.stopped.Load() }}
 	response, err := c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	var dial *net.OpError
 	switch {
 	case err == nil:
-		return response, nil
+		return response, c.fleet.translate(1, &response.Body, &response.ContentLength)
 	case errors.As(err, &dial) && dial.Op == "dial" && c.fleet.stopped.Load():
 	case late && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
 	default:
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %w", errGone, err)
+}
+
+// translate puts the server's words in place of this commit's, or the other way
+// round.
+func (f *fleet) translate(way int, body *io.ReadCloser, length *int64) error {
+	if f.words[way] == nil || *body == nil {
+		return nil
+	}
+	text, err := io.ReadAll(*body)
+	if err != nil {
+		return err
+	}
+	said := f.words[way].Replace(string(text))
+	*body, *length = io.NopCloser(strings.NewReader(said)), int64(len(said))
+	return nil
 }
 
 // api is a client of the API with a connection of its own.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -104,6 +105,9 @@ func (m *migration) join(binary string) {
 	m.joined++
 	p, f := beginAs(m.t, binary, m.args...), newFleet(m.t)
 	f.name, f.pause = fmt.Sprintf("node%d-", m.joined), 20*time.Millisecond
+	if binary == *earlier {
+		f.words = [2]*strings.Replacer{strings.NewReplacer(`"life":`, `"lease":`), strings.NewReplacer(`"source":"lease"`, `"source":"held"`)}
+	}
 	m.nodes, m.fleets = append(m.nodes, p), append(m.fleets, f)
 	if _, err := p.ask(m.t).SetSlotPlan(m.t.Context(), slotPlan); err != nil {
 		m.t.Fatal(err)
