@@ -50,7 +50,7 @@ const (
 	// answerWithin is how long the store may take to answer a caller that gave
 	// up while it was asked, since without an answer nobody knows whether
 	// something was consumed.
-	answerWithin = time.Second
+	answerWithin = 5 * time.Second
 
 	// leastSleep keeps a caller from asking in a tight loop.
 	leastSleep = 100 * time.Microsecond
@@ -68,7 +68,7 @@ const (
 // An error says why it gave up: a *[RefusedError] if it could wait for ever,
 // both ctx's error and the *[RefusedError] of the last answer if ctx ended.
 // Then nothing is consumed. If ctx ends while the store is being asked, Wait
-// returns what the store answers, within a second; only if no answer comes may
+// returns what the store answers, within 5 s; only if no answer comes may
 // something have been consumed, and the error is [ErrUnknown].
 func (l *Limiter) Wait(ctx context.Context, t Take) (Decision, error) {
 	return l.wait(ctx, &t)

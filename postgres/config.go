@@ -41,7 +41,8 @@ type Config struct {
 const (
 	defaultSchema   = "sluice"
 	defaultMaxConns = 10
-	defaultTimeout  = 4 * time.Second
+	// DefaultTimeout is how long a call may take if [Config] does not say.
+	DefaultTimeout = 4 * time.Second
 )
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
@@ -54,7 +55,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.MaxConns = defaultMaxConns
 	}
 	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
+		c.Timeout = DefaultTimeout
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -42,11 +42,12 @@ type Config struct {
 	Clock func() time.Time
 }
 
-const defaultTimeout = 500 * time.Millisecond
+// DefaultTimeout is how long an operation may take if [Config] does not say.
+const DefaultTimeout = 500 * time.Millisecond
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
+		c.Timeout = DefaultTimeout
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -216,7 +216,9 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 		s.registry.MustRegister(metrics.Memory(store))
 		return store, store, nil
 	}
-	shared, err := openShared(ctx, p.store, log)
+	config := degraded(&s.first.Degraded)
+	config.Log = log
+	shared, err := openShared(ctx, p.store, config.Timeout, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,8 +230,6 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
 	s.registry.MustRegister(calls)
-	config := degraded(&s.first.Degraded)
-	config.Log = log
 	guarded, err := failover.New(calls, config)
 	if err != nil {
 		return nil, nil, errors.Join(err, shared.Close())
@@ -247,13 +247,15 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 	return ahead, guarded, nil
 }
 
-func openShared(ctx context.Context, address string, log *slog.Logger) (sluice.Store, error) {
+// openShared opens a store that several nodes share. A policy may let it take
+// longer than it would by itself.
+func openShared(ctx context.Context, address string, timeout time.Duration, log *slog.Logger) (sluice.Store, error) {
 	scheme, _, _ := strings.Cut(address, ":")
 	switch {
 	case strings.HasPrefix(scheme, "redis"):
-		return redislimits.Open(ctx, redis.Config{Address: address, Log: log})
+		return redislimits.Open(ctx, redis.Config{Address: address, Timeout: max(timeout, redis.DefaultTimeout), Log: log})
 	case isPostgres(address):
-		return pglimits.Open(ctx, postgres.Config{Address: address, Log: log})
+		return pglimits.Open(ctx, postgres.Config{Address: address, Timeout: max(timeout, postgres.DefaultTimeout), Log: log})
 	}
 	return nil, fmt.Errorf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(address))
 }
