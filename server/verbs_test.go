@@ -370,7 +370,7 @@ func TestWaiting(t *testing.T) {
 	}
 
 	// What does not is refused, with when it will.
-	late := client.Take{Entity: "alice"}
+	late := client.Take{Entity: "alice", Wait: 2 * time.Second}
 	must(c.Take(ctx, late))(t)
 	d, err := c.Wait(patient, late)
 	var refused *sluice.RefusedError
