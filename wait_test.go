@@ -1,8 +1,10 @@
 package sluice_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +17,7 @@ import (
 type crowd struct {
 	t     *testing.T
 	start time.Time
-	done  chan service // in order of service
+	done  chan served
 	errs  chan error
 	count int
 }
@@ -25,35 +27,48 @@ type service struct {
 	at  time.Duration
 }
 
+// served is also what was left of the first limit then: callers that are served
+// at the same moment may say so in another order.
+type served struct {
+	service
+	left sluice.Tokens
+}
+
 func newCrowd(t *testing.T) *crowd {
-	return &crowd{t: t, start: time.Now(), done: make(chan service, 10_000), errs: make(chan error, 10_000)}
+	return &crowd{t: t, start: time.Now(), done: make(chan served, 10_000), errs: make(chan error, 10_000)}
 }
 
 // arrive lets a caller wait, and returns once it stands in line or was served.
 func (c *crowd) arrive(l *sluice.Limiter, who string, take sluice.Take) {
 	c.count++
 	go func() {
-		if _, err := l.Wait(c.t.Context(), take); err != nil {
+		d, err := l.Wait(c.t.Context(), take)
+		if err != nil {
 			c.errs <- err
 			return
 		}
-		c.done <- service{who, since(c.start)}
+		c.done <- served{service{who, since(c.start)}, d.Results[0].Remaining}
 	}()
 	synctest.Wait()
 }
 
 // all waits until everybody was served, and tells in which order.
-func (c *crowd) all() (served []service) {
+func (c *crowd) all() (order []service) {
 	c.t.Helper()
+	var all []served
 	for range c.count {
 		select {
 		case s := <-c.done:
-			served = append(served, s)
+			all = append(all, s)
 		case err := <-c.errs:
 			c.t.Fatalf("a caller failed: %v", err)
 		}
 	}
-	return served
+	slices.SortStableFunc(all, func(a, b served) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.left, a.left)) })
+	for _, s := range all {
+		order = append(order, s.service)
+	}
+	return order
 }
 
 func takeOf(demands ...sluice.Demand) sluice.Take { return sluice.Take{Demands: demands} }
