@@ -109,7 +109,7 @@ func (c *Call) refusal(p *Problem) {
 	}
 	why := "the limit %s%s (%s) is exhausted"
 	if result.Held {
-		why = "what is left of the limit %s%s (%s) is set aside for others"
+		why = "what is left of the limit %s%s (%s) is held by nodes"
 	}
 	p.Message = fmt.Sprintf(why+"; retry in %d s", p.Limit, of, p.Quota, *p.RetryAfter)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -122,10 +123,14 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 		return err
 	case namespace != policy.Namespace && (c.namespace != "" || r.Header.Get("Sluice-Namespace") != ""):
 		return sluice.BadField("Sluice-Namespace", namespace, "must be that of the policy, "+policy.Namespace)
-	case q.Method == "" || q.Path == "" || q.Path[0] != '/':
-		return sluice.BadField("path", q.Method+" "+q.Path, "must be a method and a path that begins with /")
+	case q.Method == "":
+		return sluice.BadField("method", `""`, "must be the request's method, such as GET")
+	case q.Path == "" || q.Path[0] != '/':
+		return sluice.BadField("path", q.Path, "must begin with /")
 	}
-	asked := &httplimit.Request{Method: q.Method, Path: q.Path, Header: http.Header{}}
+	path, _, _ := strings.Cut(q.Path, "#")
+	path, _, _ = strings.Cut(path, "?") // limits go by the path alone
+	asked := &httplimit.Request{Method: q.Method, Path: path, Header: http.Header{}}
 	for name, value := range q.Headers {
 		asked.Header.Set(name, value)
 	}

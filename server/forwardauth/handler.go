@@ -95,6 +95,7 @@ func original(r *http.Request) (*http.Request, error) {
 	if len(uri) > maxURI {
 		return nil, errors.New(uriHeader + ": must be at most " + strconv.Itoa(maxURI) + " bytes long")
 	}
+	uri, _, _ = strings.Cut(uri, "#") // which nginx tells, and cuts off for whoever is behind it
 	target, err := url.ParseRequestURI(uri)
 	if err != nil || !strings.HasPrefix(uri, "/") {
 		return nil, errors.New(uriHeader + ": must be a path, with its query if it has one")
