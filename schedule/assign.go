@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 const (
@@ -21,9 +22,9 @@ const (
 	// contendedTries is how often a search is repeated in which everything
 	// with room was in use by others, with a pause that doubles.
 	contendedTries = 10
-	firstPause     = 2 * time.Millisecond
-	longestPause   = 250 * time.Millisecond
 )
+
+var contendedPauses = backoff.Pauses{First: 3 * time.Millisecond, Max: 300 * time.Millisecond}
 
 // Assign gives an event its slot: in the first window, from the requested
 // time on, that has room and that nobody else is filling at this moment. An
@@ -84,8 +85,8 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 				return Slot{}, s.exhausted(r, found.Depth+p.grid.distance(first, search.From))
 			}
 			tries++
-			if err := pause(ctx, tries); err != nil {
-				return Slot{}, err
+			if !contendedPauses.Wait(ctx, tries) {
+				return Slot{}, ctx.Err()
 			}
 		}
 	}
@@ -172,17 +173,4 @@ func (s *Scheduler) exhausted(r *Request, depth int) error {
 
 func elsewhere(r *Request, f *Found) error {
 	return fmt.Errorf("event %q has a slot in plan %s, not %s: %w", r.Event, f.Slot.Plan, r.Plan, ErrConflict)
-}
-
-// pause waits before the next try, about twice as long each time.
-func pause(ctx context.Context, try int) error {
-	longest := min(firstPause<<min(try-1, 10), longestPause)
-	timer := time.NewTimer(longest/2 + rand.N(longest))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // How long things are kept unless a [Retention] says otherwise.
@@ -169,7 +170,7 @@ func (w *sweeper) turn() bool {
 // because that is when a process has other things to do, but soon, lest one
 // that never lives long never does.
 func (s *Scheduler) sweepRegularly(ctx context.Context) {
-	for wait := sweepEvery / 10; sleep(ctx, wait+rand.N(wait/4)); wait = sweepEvery {
+	for wait := sweepEvery / 10; backoff.Sleep(ctx, wait+rand.N(wait/4)); wait = sweepEvery {
 		if !s.sweeper.turn() {
 			continue
 		}
