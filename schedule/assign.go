@@ -36,9 +36,13 @@ func (s *Scheduler) Assign(ctx context.Context, r Request) (Slot, error) {
 		return Slot{}, err
 	}
 	began := time.Now()
-	slot, err := s.queue.assign(ctx, &r)
+	w := waiter{ctx: ctx, request: &r}
+	_, err := s.queue.Do(ctx, "", &w) // if ctx ends first it may be assigned all the same
 	s.stats.took(time.Since(began))
-	return slot, err
+	if err != nil {
+		return Slot{}, err
+	}
+	return w.slot, nil
 }
 
 func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {

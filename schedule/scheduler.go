@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/combine"
 )
 
 // Scheduler gives events their slots. It is safe for concurrent use; any
@@ -23,7 +24,7 @@ type Scheduler struct {
 	plans     planCache
 	stats     *Stats
 	contended quiet
-	queue     queue
+	queue     combine.Lanes[*waiter]
 	retention Retention
 	sweeper   sweeper
 
@@ -79,7 +80,7 @@ func New(store Store, o Options) (*Scheduler, error) {
 	s.plans = planCache{
 		store: store, namespace: o.Namespace, ttl: o.CacheTTL, clock: &s.clock, log: o.Log, stats: s.stats,
 	}
-	s.queue.s = s
+	s.combine()
 	store.Watch(s.plans.flush)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
