@@ -129,7 +129,7 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 	closes(t, s.catalog)
 	s.recorder = must(catalog.NewRecorder(catalog.RecorderConfig{Store: records, Log: log}))(t)
 	closes(t, s.recorder)
-	slots := must(schedule.New(slotstore.New(db), schedule.Options{Log: log}))(t)
+	slots := must(schedule.New(schedule.Config{Store: slotstore.New(db), Log: log}))(t)
 	s.keeper = must(idempotency.New(idempotency.Config{Store: replaystore.New(db, s.replayTime.Now), Log: log}))(t)
 	closes(t, s.keeper)
 	activity := sluice.NewActivity(0)

@@ -81,7 +81,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	}))
 	s.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: catalogstore.New(db), Clock: s.clock.Now, Log: log})
 	must(err)
-	slots, err := schedule.New(slotstore.New(db), schedule.Options{Clock: s.clock.Now, Log: log})
+	slots, err := schedule.New(schedule.Config{Store: slotstore.New(db), Clock: s.clock.Now, Log: log})
 	must(err)
 	s.replays, err = idempotency.New(idempotency.Config{Store: replaystore.New(db, s.clock.Now), Log: log})
 	must(err)
@@ -89,7 +89,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	p, err := policy.Parse("test.yaml", []byte("version: 1\nlimits: {api: {match: /api/**, limit: 60/minute}}\nendpoints: {search: {match: POST /api/search, cost: 3}}\n"))
 	must(err)
 	limiter := sluice.New(buckets, sluice.WithObserver(both{s.recorder, activity}))
-	gate, err := httplimit.NewGate(httplimit.Config{Limiter: limiter, Policy: p, Resolver: cat, Log: log})
+	gate, err := httplimit.Open(t.Context(), httplimit.Config{Limiter: limiter, Policy: p, Resolver: cat, Log: log})
 	must(err)
 	handler, err := server.Handler(server.Config{
 		Limiter: limiter, Gate: gate,

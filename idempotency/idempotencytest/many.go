@@ -137,7 +137,7 @@ func (f *fixture) race() {
 // agree does the same at random to the store and to the one in memory, which
 // decides by the reference.
 func (f *fixture) agree() {
-	reference, err := idempotency.OpenMemory(idempotency.MemoryConfig{Clock: f.clock.Now})
+	reference, err := idempotency.NewMemory(idempotency.MemoryConfig{Clock: f.clock.Now})
 	f.is("open", err, nil)
 	random := rand.New(rand.NewPCG(3, 4))
 	ctx := context.Background()

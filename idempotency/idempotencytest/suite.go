@@ -14,15 +14,15 @@ import (
 // Open makes an empty store whose time is now. It ends with the test.
 type Open func(tb testing.TB, now func() time.Time) idempotency.Store
 
-// Options of a run.
-type Options struct {
+// Config configures a run.
+type Config struct {
 	// Expires is set if records that have expired go by themselves, so that
 	// there is nothing to sweep.
 	Expires bool
 }
 
 // Run runs the suite.
-func (o Options) Run(t *testing.T, open Open) {
+func (config Config) Run(t *testing.T, open Open) {
 	for _, test := range []struct {
 		name string
 		run  func(*fixture)
@@ -40,7 +40,7 @@ func (o Options) Run(t *testing.T, open Open) {
 		{"scopes are apart, whatever their bytes", (*fixture).scopes},
 		{"results of any bytes come back", (*fixture).results},
 		{"figures add up, and recent replays come in order", (*fixture).figures},
-		{"expired records are swept in batches", func(f *fixture) { f.sweep(o.Expires) }},
+		{"expired records are swept in batches", func(f *fixture) { f.sweep(config.Expires) }},
 		{"all of a tenant is forgotten, and nothing of others", (*fixture).forgetTenant},
 		{"all of a namespace is forgotten, and nothing of others", (*fixture).forgetNamespace},
 		{"a run whose record was forgotten with all others stores nothing", (*fixture).forgetRunning},

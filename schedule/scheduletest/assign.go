@@ -223,7 +223,7 @@ func preparesMore(t *testing.T, b *bench) {
 // answer: time goes on between preparing windows and searching them.
 func tinyWindows(t *testing.T, b *bench) {
 	b.plan(t, schedule.Plan{WindowSize: time.Millisecond})
-	s, err := schedule.New(b.store, schedule.Options{Log: slog.New(slog.DiscardHandler), Clock: func() time.Time {
+	s, err := schedule.New(schedule.Config{Store: b.store, Log: slog.New(slog.DiscardHandler), Clock: func() time.Time {
 		b.clock.Advance(time.Second)
 		return b.clock.Now()
 	}})

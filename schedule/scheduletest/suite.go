@@ -82,7 +82,7 @@ type bench struct {
 // node is another scheduler.
 func (b *bench) node(t *testing.T, store schedule.Store, namespace string) *schedule.Scheduler {
 	t.Helper()
-	s, err := schedule.New(store, schedule.Options{Namespace: namespace, Clock: b.clock.Now, Log: slog.New(slog.DiscardHandler)})
+	s, err := schedule.New(schedule.Config{Store: store, Namespace: namespace, Clock: b.clock.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func sweeping(t *testing.T, b *bench) {
 	}
 	expect(t, b.used(t), map[int]int{16: 1})
 	for _, r := range []schedule.Retention{{Slots: time.Minute}, {Audit: time.Minute}, {Slots: -1}} {
-		_, err := schedule.New(b.store, schedule.Options{Retention: r})
+		_, err := schedule.New(schedule.Config{Store: b.store, Retention: r})
 		var field *sluice.FieldError
 		if !errors.As(err, &field) {
 			t.Errorf("%+v: %v, want a field error", r, err)
