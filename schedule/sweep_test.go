@@ -4,24 +4,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/schedule"
 )
-
-// later is the bubble's time, and a leap.
-type later struct{ leap atomic.Int64 }
-
-func (l *later) now() time.Time { return time.Now().Add(time.Duration(l.leap.Load())) }
 
 // cancelled makes a scheduler with a slot that is cancelled, and leaps to when
 // it is to be removed.
 func (r *rig) cancelled(t *testing.T, config schedule.Config) *schedule.Scheduler {
 	t.Helper()
-	clock := &later{}
-	config.Store, config.Clock, config.Log = r.store, clock.now, slog.New(slog.DiscardHandler)
+	clock := &testclock.Ahead{}
+	config.Store, config.Clock, config.Log = r.store, clock.Now, slog.New(slog.DiscardHandler)
 	s, err := schedule.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -32,8 +27,8 @@ func (r *rig) cancelled(t *testing.T, config schedule.Config) *schedule.Schedule
 	if _, err := s.Cancel(t.Context(), "old", ""); err != nil {
 		t.Fatal(err)
 	}
-	clock.leap.Store(int64(8 * 24 * time.Hour))
-	if _, err := s.Assign(t.Context(), schedule.Request{Event: "new", At: clock.now().Add(24 * time.Hour)}); err != nil {
+	clock.Set(8 * 24 * time.Hour)
+	if _, err := s.Assign(t.Context(), schedule.Request{Event: "new", At: clock.Now().Add(24 * time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	return s
