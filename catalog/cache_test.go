@@ -14,12 +14,12 @@ func TestAnswersAreReadAgainAfterTheirTime(t *testing.T) {
 	b := open(t, catalog.Config{TTL: 60 * time.Second})
 	b.resolve("alice")
 	before := b.store.resolves.Load()
-	b.ahead.Store(int64(59 * time.Second))
+	b.clock.Set(59 * time.Second)
 	b.resolve("alice")
 	if n := b.store.resolves.Load() - before; n != 0 {
 		t.Errorf("read %d times within its time", n)
 	}
-	b.ahead.Store(int64(61 * time.Second))
+	b.clock.Set(61 * time.Second)
 	b.resolve("alice")
 	if n := b.store.resolves.Load() - before; n != 1 {
 		t.Errorf("read %d times after its time, want once", n)
@@ -45,7 +45,7 @@ func TestOldLimitsAreBetterThanNone(t *testing.T) {
 	}
 	b.store.away.Store(true)
 	b.eventually("it does not watch", func() bool { return !b.c.Stats().Watching })
-	b.ahead.Store(int64(30 * time.Second)) // beyond the second that is trusted without a watch
+	b.clock.Set(30 * time.Second) // beyond the second that is trusted without a watch
 	if r := b.resolve("alice"); len(r.Applied) != 1 {
 		t.Errorf("while the store is away: %+v", r.Applied)
 	}
@@ -57,7 +57,7 @@ func TestOldLimitsAreBetterThanNone(t *testing.T) {
 	if _, err := b.c.VerifyKey(b.ctx, revokedClear); err == nil {
 		t.Error("a key that this node has revoked is good while the store is away")
 	}
-	b.ahead.Store(int64(3 * time.Minute))
+	b.clock.Set(3 * time.Minute)
 	if _, err := b.c.VerifyKey(b.ctx, clear); !errors.Is(err, sluice.ErrUnavailable) {
 		t.Errorf("a known key after minutes: got error %v, want that the store is away", err)
 	}
@@ -70,7 +70,7 @@ func TestOldLimitsAreBetterThanNone(t *testing.T) {
 	if s := b.c.Stats().Resolutions; s.Stale == 0 || s.Failures == 0 {
 		t.Errorf("stats: %+v", s)
 	}
-	b.ahead.Store(int64(2 * time.Hour))
+	b.clock.Set(2 * time.Hour)
 	if _, err := b.c.Resolve(b.ctx, subject("alice", "chat")); !errors.Is(err, sluice.ErrUnavailable) {
 		t.Errorf("after hours: got error %v", err)
 	}

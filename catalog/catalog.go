@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // Config configures a [Catalog].
@@ -183,12 +184,13 @@ func (c *Catalog) Stats() Stats {
 // watch hears of other nodes' changes. While it cannot, answers are trusted
 // for a second only.
 func (c *Catalog) watch(ctx context.Context) {
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+	pauses := backoff.Pauses{First: 100 * time.Millisecond, Max: 2 * time.Second}
+	for n := 1; ; n++ {
 		err := c.store.Watch(ctx, func(changed Changed) {
 			if changed.All {
 				c.freshness.bumpAll()
 				c.freshness.watching.Store(true)
-				pause = 100 * time.Millisecond
+				n = 1
 				return
 			}
 			c.changed(changed)
@@ -198,10 +200,8 @@ func (c *Catalog) watch(ctx context.Context) {
 			return
 		}
 		c.config.Log.Warn("catalog: changes of other nodes are not heard of at once", "error", err)
-		select {
-		case <-ctx.Done():
+		if !pauses.Wait(ctx, n) {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

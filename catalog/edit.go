@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // By is who makes a change, for the audit log.
@@ -49,6 +49,8 @@ func (c *Catalog) Edit(namespace string, by By) *Editor { return &Editor{c, name
 // attempts is how often a change is built anew when something that it depends
 // on, but did not set out to change, was changed by somebody else meanwhile.
 const attempts = 50
+
+var conflictPauses = backoff.Pauses{First: 2 * time.Millisecond, Max: 40 * time.Millisecond}
 
 // build is a batch in the making.
 type build struct {
@@ -92,10 +94,8 @@ func (e *Editor) attempt(ctx context.Context, fill func(*build) error, version *
 		if !errors.As(err, &conflict) || b.fixed[conflict.Index] || try == attempts {
 			return 0, err
 		}
-		select {
-		case <-ctx.Done():
+		if !conflictPauses.Wait(ctx, try) {
 			return 0, ctx.Err()
-		case <-time.After(time.Duration(rand.Int64N(int64(min(try, 10)) * int64(2*time.Millisecond)))):
 		}
 	}
 }

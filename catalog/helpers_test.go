@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/sqlite"
 	"github.com/sluice-go/sluice/sqlite/catalogstore"
 )
@@ -74,7 +75,7 @@ type bench struct {
 	store *shaky
 	c     *catalog.Catalog
 	e     *catalog.Editor
-	ahead atomic.Int64
+	clock testclock.Ahead
 }
 
 func open(t testing.TB, config catalog.Config) *bench {
@@ -85,7 +86,7 @@ func open(t testing.TB, config catalog.Config) *bench {
 	}
 	b := &bench{t: t, ctx: t.Context(), store: &shaky{Store: catalogstore.New(db)}}
 	config.Store = b.store
-	config.Clock = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+	config.Clock = b.clock.Now
 	b.c, err = catalog.Open(b.ctx, config)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // RecorderConfig configures a [Recorder].
@@ -246,10 +247,7 @@ func (r *Recorder) Close() error {
 		if err = r.Flush(ctx); err == nil || errors.Is(err, sluice.ErrClosed) || ctx.Err() != nil {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
+		backoff.Sleep(ctx, 50*time.Millisecond)
 	}
 	r.closed.Do(r.stop)
 	<-r.done

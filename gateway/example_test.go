@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	gate, err := httplimit.NewGate(httplimit.Config{Limiter: sluice.New(store), Policy: p})
+	gate, err := httplimit.Open(context.Background(), httplimit.Config{Limiter: sluice.New(store), Policy: p})
 	if err != nil {
 		log.Fatal(err)
 	}

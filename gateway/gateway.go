@@ -2,16 +2,16 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/requestid"
 )
 
 // Gateway is a reverse proxy behind a gate. It is an [http.Handler]; Serve
@@ -138,14 +138,12 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // ServeHTTP gives the request an id and lets the gate decide.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := requestID(r.Header)
-	w.Header()[hRequestID] = []string{id}
+	requestid.Give(w.Header(), r.Header)
 	// Requests that were on their way when a shutdown began are served: their
 	// connection is open, so the server waits for them.
 	if g.enter() {
 		defer g.active.Done()
 	}
-	r.Header[hRequestID] = []string{id}
 	if r.ProtoMajor == 1 {
 		defer g.finish(w, r)
 	}
@@ -172,7 +170,7 @@ func (g *Gateway) bounded(next http.Handler) http.Handler {
 			g.tooLarge(w)
 			return
 		}
-		e := &exchange{id: r.Header.Get(hRequestID)}
+		e := &exchange{id: r.Header.Get(requestid.Header)}
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 		sw := &stallWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: g.config.StallTimeout}
 		if r.Body != nil && r.Body != http.NoBody {
@@ -201,21 +199,6 @@ func (g *Gateway) detached(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	exchangeOf(r.Context()).header = w.Header()
 	g.proxy.ServeHTTP(w, r)
-}
-
-const hRequestID = "X-Request-Id"
-
-// requestID is the id the client sent, if it can stand in a log as it is, or
-// a new one.
-func requestID(h http.Header) string {
-	if ids := h[hRequestID]; len(ids) == 1 && len(ids[0]) >= 1 && len(ids[0]) <= 128 && !strings.ContainsFunc(ids[0], odd) {
-		return ids[0]
-	}
-	return rand.Text()
-}
-
-func odd(c rune) bool {
-	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:/+=", c))
 }
 
 var buffers = &bufferPool{}

@@ -46,7 +46,7 @@ func gate(t testing.TB, text string) *httplimit.Gate {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	g, err := httplimit.NewGate(httplimit.Config{Limiter: sluice.New(store), Policy: p, Log: quiet})
+	g, err := httplimit.Open(t.Context(), httplimit.Config{Limiter: sluice.New(store), Policy: p, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

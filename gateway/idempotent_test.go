@@ -26,7 +26,7 @@ func TestRepeatedWrites(t *testing.T) {
 				fmt.Fprintf(w, "order %d", n)
 			}))
 			defer upstream.Close()
-			store, err := idempotency.OpenMemory(idempotency.MemoryConfig{})
+			store, err := idempotency.NewMemory(idempotency.MemoryConfig{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+
+	"github.com/sluice-go/sluice/internal/requestid"
 )
 
 // rewrite makes the request for the upstream. Hop-by-hop headers and whatever
@@ -56,7 +58,7 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 func modify(r *http.Response) error {
 	own := exchangeOf(r.Request.Context()).header
 	for name := range own {
-		if name == hRequestID || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit-") {
+		if name == requestid.Header || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit-") {
 			r.Header.Del(name)
 		}
 	}

@@ -24,7 +24,7 @@ idempotency: {orders: {match: POST /orders}}
 
 func keeper(t testing.TB) *idempotency.Keeper {
 	t.Helper()
-	store, err := idempotency.OpenMemory(idempotency.MemoryConfig{})
+	store, err := idempotency.NewMemory(idempotency.MemoryConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func tiers(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	g, err := httplimit.NewGate(httplimit.Config{
+	g, err := httplimit.Open(t.Context(), httplimit.Config{
 		Limiter: sluice.New(store), Policy: p, Log: quiet,
 		Verify: func(_ context.Context, key string) (identity.Verified, error) {
 			tier, name, ok := strings.Cut(key, "-")

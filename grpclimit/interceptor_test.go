@@ -92,7 +92,7 @@ func start(t *testing.T, s *service) grpc_health_v1.HealthClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	g, err := httplimit.NewGate(httplimit.Config{
+	g, err := httplimit.Open(t.Context(), httplimit.Config{
 		Limiter: sluice.New(store), Policy: p, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func exampleGate() (*httplimit.Gate, func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	gate, err := httplimit.NewGate(httplimit.Config{
+	gate, err := httplimit.Open(context.Background(), httplimit.Config{
 		Limiter: sluice.New(store),
 		Policy:  p,
 	})

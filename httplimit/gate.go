@@ -69,8 +69,9 @@ type view struct {
 	stop       context.CancelFunc // ends the identifier's own work
 }
 
-// NewGate is a gate as config says. Close ends what it runs.
-func NewGate(config Config) (*Gate, error) {
+// Open returns a gate as config says. It reads the files and fetches the key
+// set that the policy names, unless ctx ends before. Close ends what it runs.
+func Open(ctx context.Context, config Config) (*Gate, error) {
 	switch {
 	case config.Limiter == nil:
 		return nil, &sluice.FieldError{Field: "gate.limiter", Reason: "must be set"}
@@ -89,12 +90,17 @@ func NewGate(config Config) (*Gate, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	g := &Gate{config: config, ctx: ctx, stop: stop}
+	life, stop := context.WithCancel(context.Background())
+	g := &Gate{config: config, ctx: life, stop: stop}
 	if g.config.Resolver == nil {
 		g.config.Resolver = &g.declared
 	}
-	if err := g.Use(config.Policy); err != nil {
+	opened := context.AfterFunc(ctx, stop)
+	err := g.Use(config.Policy)
+	if !opened() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		stop()
 		return nil, err
 	}
@@ -113,7 +119,7 @@ func (g *Gate) Policy() *policy.Policy { return g.view.Load().policy }
 
 // Use makes the gate decide by another policy, from the next request on. It
 // reads the keys that the policy names first; if that fails, nothing changes.
-// It is for [policy.Options.Prepare], which makes a gate follow a file.
+// It is for [policy.WatchConfig.Prepare], which makes a gate follow a file.
 func (g *Gate) Use(p *policy.Policy) error {
 	g.using.Lock()
 	defer g.using.Unlock()
@@ -127,7 +133,7 @@ func (g *Gate) Use(p *policy.Policy) error {
 	if g.config.Verify != nil {
 		options = append(options, identity.WithVerifier(g.verifier(p.Namespace)))
 	}
-	i, err := identity.New(ctx, p.Identity, options...)
+	i, err := identity.Open(ctx, p.Identity, options...)
 	if err != nil {
 		stop()
 		return fmt.Errorf("identity: %w", err)

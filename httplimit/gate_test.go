@@ -1,6 +1,8 @@
 package httplimit_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +27,7 @@ func TestKeysThatComeLaterThanTheirPolicy(t *testing.T) {
 	old := "version: 1\nlimits: {old: {limit: 1/s}}\n"
 	g := gate(t, old)
 	write(file, old)
-	live, err := policy.Watch(t.Context(), file, policy.Options{Prepare: g.Use, Log: quiet, Poll: time.Hour, Settle: time.Hour})
+	live, err := policy.Watch(t.Context(), file, policy.WatchConfig{Prepare: g.Use, Log: quiet, Poll: time.Hour, Settle: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,5 +44,14 @@ func TestKeysThatComeLaterThanTheirPolicy(t *testing.T) {
 	write(secret, strings.Repeat("s", 32))
 	if err := live.Reload(); err != nil || label() != "new" || live.Policy() != g.Policy() {
 		t.Errorf("%s, %v", label(), err)
+	}
+}
+
+func TestOpenEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	config := httplimit.Config{Limiter: limiter(t), Policy: parse(t, "version: 1\n"), Log: quiet}
+	if g, err := httplimit.Open(ctx, config); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", g, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // learned is what all processes know about an upstream. It is kept in two
@@ -137,7 +138,7 @@ func (l *learned) from(ctx context.Context, r *http.Response, demands []sluice.D
 	case r.StatusCode == http.StatusTooManyRequests && says.exhausted:
 		pause = max(says.reset, time.Second)
 	case r.StatusCode == http.StatusTooManyRequests:
-		pause = time.Second << min(refusals-1, 6) // it did not say: 1 s, 2 s, 4 s …
+		pause = backoff.Pauses{First: time.Second, Max: 64 * time.Second}.After(refusals) // it did not say
 	case says.exhausted:
 		pause = says.reset
 	case says.scarce:

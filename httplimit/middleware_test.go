@@ -78,7 +78,7 @@ func gate(t testing.TB, text string, change ...func(*httplimit.Config)) *httplim
 	for _, f := range change {
 		f(&c)
 	}
-	g, err := httplimit.NewGate(c)
+	g, err := httplimit.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

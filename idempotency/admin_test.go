@@ -160,7 +160,7 @@ func TestLimitsComeBefore(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := idempotency.OpenMemory(idempotency.MemoryConfig{MaxRecords: 100, MaxBytes: 200 << 10})
+		s, err := idempotency.NewMemory(idempotency.MemoryConfig{MaxRecords: 100, MaxBytes: 200 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func BenchmarkHandler(b *testing.B) {
 		var err error
 		switch kind {
 		case "memory":
-			store, err = idempotency.OpenMemory(idempotency.MemoryConfig{MaxRecords: 10_000_000, MaxBytes: 8 << 30})
+			store, err = idempotency.NewMemory(idempotency.MemoryConfig{MaxRecords: 10_000_000, MaxBytes: 8 << 30})
 		case "sqlite":
 			store, err = openStore(b.Context(), kind, filepath.Join(b.TempDir(), "sluice.db"))
 		case "redis":

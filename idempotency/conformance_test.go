@@ -9,8 +9,8 @@ import (
 )
 
 func TestMemoryConformance(t *testing.T) {
-	idempotencytest.Options{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
-		s, err := idempotency.OpenMemory(idempotency.MemoryConfig{Clock: now})
+	idempotencytest.Config{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+		s, err := idempotency.NewMemory(idempotency.MemoryConfig{Clock: now})
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 func ExampleKeeper_Handler() {
-	store, err := idempotency.OpenMemory(idempotency.MemoryConfig{}) // in production, one that all processes share
+	store, err := idempotency.NewMemory(idempotency.MemoryConfig{}) // in production, one that all processes share
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func ExampleKeeper_Handler() {
 }
 
 func ExampleSend() {
-	store, err := idempotency.OpenMemory(idempotency.MemoryConfig{})
+	store, err := idempotency.NewMemory(idempotency.MemoryConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // Work that was done while the store could not be told is told again and
@@ -13,10 +15,10 @@ import (
 const (
 	laterMost  = 1000
 	laterBytes = 64 << 20
-	laterFirst = 100 * time.Millisecond
-	laterPause = 5 * time.Second
 	laterFor   = 15 * time.Minute
 )
+
+var laterPauses = backoff.Pauses{First: 100 * time.Millisecond, Max: 5 * time.Second}
 
 type later struct {
 	count, bytes atomic.Int64
@@ -41,13 +43,9 @@ func (k *Keeper) settleLater(s Scope, token Token, r *Response, ttl time.Duratio
 		defer k.later.count.Add(-1)
 		defer k.later.bytes.Add(-size)
 		until := time.Now().Add(laterFor)
-		for wait := laterFirst; ; wait = min(2*wait, laterPause) {
+		for n := 1; ; n++ {
 			last := !time.Now().Before(until)
-			select {
-			case <-time.After(wait):
-			case <-k.life.Done():
-				last = true
-			}
+			last = !laterPauses.Wait(k.life, n) || last
 			// Not the keeper's life: the last attempt comes after it.
 			ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 			var err error

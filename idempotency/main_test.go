@@ -39,7 +39,7 @@ func keeperOn(tb testing.TB, store idempotency.Store) *idempotency.Keeper {
 
 func memoryKeeper(tb testing.TB) *idempotency.Keeper {
 	tb.Helper()
-	s, err := idempotency.OpenMemory(idempotency.MemoryConfig{})
+	s, err := idempotency.NewMemory(idempotency.MemoryConfig{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -62,8 +62,8 @@ type tenantStats struct {
 	at time.Time
 }
 
-// OpenMemory makes an empty store.
-func OpenMemory(config MemoryConfig) (*Memory, error) {
+// NewMemory returns an empty store.
+func NewMemory(config MemoryConfig) (*Memory, error) {
 	if config.MaxRecords == 0 {
 		config.MaxRecords = defaultRecords
 	}

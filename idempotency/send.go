@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // Call is an outgoing call, such as a webhook. Name, Key and URL must be given.
@@ -142,7 +142,8 @@ func Send(ctx context.Context, k *Keeper, call Call) (Delivery, error) {
 		Scope: call.scope(), Token: NewToken(), Fingerprint: call.fingerprint(),
 		Life: call.Life, TTL: call.TTL, TakeOver: true,
 	}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	others := backoff.Pauses{First: 15 * time.Millisecond, Max: time.Second}
+	for n := 1; ; n++ {
 		a, err := k.Claim(ctx, claim)
 		if err != nil {
 			return d, fmt.Errorf("send %s: %w", call.Name, err)
@@ -157,7 +158,7 @@ func Send(ctx context.Context, k *Keeper, call Call) (Delivery, error) {
 		case a.Verdict == Mismatch:
 			return d, fmt.Errorf("send %s: %w", call.Name, ErrMismatch)
 		}
-		if !sleep(ctx, wait/2+rand.N(wait)) {
+		if !others.Wait(ctx, n) {
 			return d, fmt.Errorf("send %s: another process is at it: %w", call.Name, context.Cause(ctx))
 		}
 	}
@@ -169,7 +170,8 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 	defer cancel(nil)
 	beat := k.beats(claim.Scope, claim.Token, claim.Life, 0, cancel)
 	var err error
-	for pause := call.Pause; ; pause = min(2*pause, call.MaxPause) {
+	pauses := backoff.Pauses{First: call.Pause, Max: call.MaxPause}
+	for {
 		d.Tries++
 		k.seen.count(call.Tenant, func(s *Stats) { s.Tries++ })
 		var after time.Duration
@@ -179,7 +181,7 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 			break
 		}
 		k.log.Info("idempotency: an outgoing call is sent again", "name", call.Name, "attempt", d.Tries, "error", err)
-		if !sleep(ctx, max(after, pause/2+rand.N(pause/2+1))) {
+		if !backoff.Sleep(ctx, max(after, backoff.Jitter(pauses.After(d.Tries)))) {
 			break
 		}
 	}
@@ -244,16 +246,4 @@ func parseRetryAfter(text string) time.Duration {
 		return max(0, time.Until(at))
 	}
 	return 0
-}
-
-// sleep waits, and reports false if the context ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -43,7 +43,7 @@ func TestIDsOfATenantLieSideBySide(t *testing.T) {
 }
 
 func TestForgettingAll(t *testing.T) {
-	store, err := idempotency.OpenMemory(idempotency.MemoryConfig{})
+	store, err := idempotency.NewMemory(idempotency.MemoryConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 func identifier(t testing.TB, c Config, options ...Option) *Identifier {
 	t.Helper()
-	i, err := New(t.Context(), c, options...)
+	i, err := Open(t.Context(), c, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 // TestHoweverABearerIsWritten: what servers behind us take for a credential
 // must not look like none to us.
 func TestHoweverABearerIsWritten(t *testing.T) {
-	i, err := identity.New(t.Context(), identity.Config{Keys: []identity.Key{{Name: "a", SHA256: "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"}}}) // secret
+	i, err := identity.Open(t.Context(), identity.Config{Keys: []identity.Key{{Name: "a", SHA256: "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"}}}) // secret
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // Whoever connects from a trusted proxy is known by what that proxy says;
 // what others claim is ignored.
 func Example() {
-	i, err := identity.New(context.Background(), identity.Config{
+	i, err := identity.Open(context.Background(), identity.Config{
 		Address: identity.Address{TrustedProxies: []string{"10.0.0.0/8"}},
 	})
 	if err != nil {

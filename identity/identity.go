@@ -116,10 +116,10 @@ type Identifier struct {
 	log        *slog.Logger
 }
 
-// New is an identifier as config says. It reads the files that config names
+// Open returns an identifier as config says. It reads the files that config names
 // and fetches its key set, again and again until ctx ends; a key set that
 // cannot be fetched now does not keep it from starting.
-func New(ctx context.Context, config Config, options ...Option) (*Identifier, error) {
+func Open(ctx context.Context, config Config, options ...Option) (*Identifier, error) {
 	if m := config.Check(); len(m) > 0 {
 		errs := make([]error, len(m))
 		for i := range m {

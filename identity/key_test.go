@@ -129,7 +129,7 @@ func TestEveryMistakeIsReported(t *testing.T) {
 	if strings.Join(fields, " ") != strings.Join(want, " ") {
 		t.Errorf("got  %v\nwant %v", fields, want)
 	}
-	if _, err := New(t.Context(), c); err == nil {
+	if _, err := Open(t.Context(), c); err == nil {
 		t.Error("it was accepted")
 	}
 }

@@ -267,7 +267,7 @@ func TestKeyFilesThatAreNotUsable(t *testing.T) {
 		"mixed":         {Algorithms: []string{"HS256", "RS256"}, SecretFile: file(t, []byte(secret))},
 		"no algorithms": {SecretFile: file(t, []byte(secret))},
 	} {
-		if _, err := New(t.Context(), Config{JWT: &c}); err == nil {
+		if _, err := Open(t.Context(), Config{JWT: &c}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -134,7 +134,7 @@ func TestFullBucketsAreForgottenAndOnlyThose(t *testing.T) {
 
 func TestMemoryIsGivenBack(t *testing.T) {
 	clock := newClock()
-	s := open(t, memory.Config{Clock: clock.now, MaxBuckets: 30_000})
+	s := open(t, memory.Config{Clock: clock.Now, MaxBuckets: 30_000})
 	l := sluice.New(s)
 	fill := func(generation int) uint64 {
 		for i := range 20_000 {
@@ -147,7 +147,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 	first := fill(0)
 	for g := range 5 {
-		clock.advance(time.Hour)
+		clock.Advance(time.Hour)
 		if heap := fill(g + 1); heap > 2*first {
 			t.Fatalf("generation %d: heap %d, first %d: memory is not reused", g+1, heap, first)
 		}
@@ -159,7 +159,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 
 func TestScopesAreForgotten(t *testing.T) {
 	clock := newClock()
-	s := open(t, memory.Config{Clock: clock.now})
+	s := open(t, memory.Config{Clock: clock.Now})
 	l := sluice.New(s)
 	heap := func() uint64 {
 		runtime.GC()
@@ -174,7 +174,7 @@ func TestScopesAreForgotten(t *testing.T) {
 			d.Key.Resource = fmt.Sprintf("/path/%d/%d", g, i)
 			take(t, l, d)
 		}
-		clock.advance(time.Hour)
+		clock.Advance(time.Hour)
 		if g == 1 {
 			first = heap()
 		}

@@ -1,10 +1,10 @@
 package memory_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/memory"
 )
 
@@ -22,14 +22,5 @@ func open(tb testing.TB, config memory.Config) *memory.Store {
 	return s
 }
 
-// testClock is a clock that only the test moves.
-type testClock struct{ micros atomic.Int64 }
-
-func newClock() *testClock {
-	c := &testClock{}
-	c.micros.Store(time.Unix(1_700_000_000, 0).UnixMicro())
-	return c
-}
-
-func (c *testClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
-func (c *testClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+// newClock returns a clock that only the test moves.
+func newClock() *testclock.Clock { return testclock.New(time.Unix(1_700_000_000, 0)) }

@@ -19,7 +19,7 @@ import (
 func TestSnapshotBringsEverythingBack(t *testing.T) {
 	ctx := context.Background()
 	clock := newClock()
-	config := memory.Config{Snapshot: filepath.Join(t.TempDir(), "state"), Clock: clock.now}
+	config := memory.Config{Snapshot: filepath.Join(t.TempDir(), "state"), Clock: clock.Now}
 	limits := []string{"10/hour burst 7", "10/hour sliding", "10/hour fixed", "50/month Europe/Madrid"}
 	s := open(t, config)
 	l := sluice.New(s)
@@ -47,7 +47,7 @@ func TestSnapshotBringsEverythingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	s = open(t, config)
 	l = sluice.New(s)
 	for i, limit := range limits {
@@ -88,7 +88,7 @@ func TestASnapshotIsReadByLaterVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock := newClock()
-	config := memory.Config{Snapshot: filepath.Join(t.TempDir(), "state"), Clock: clock.now}
+	config := memory.Config{Snapshot: filepath.Join(t.TempDir(), "state"), Clock: clock.Now}
 	if err := os.WriteFile(config.Snapshot, content, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { postgrestest.Main(m) }
 // TestTimedStoreIsAStore: in front of one, nothing changes but that it is
 // timed.
 func TestTimedStoreIsAStore(t *testing.T) {
-	storetest.Options{Steps: 2000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
+	storetest.Config{Steps: 2000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
 		store, err := memory.Open(memory.Config{Clock: now, Log: quiet})
 		if err != nil {
 			tb.Fatal(err)
@@ -159,7 +159,7 @@ sluice_sanctions_lifted_total{kind="emergency"} 0
 }
 
 func TestReplaysAreCounted(t *testing.T) {
-	store, err := idempotency.OpenMemory(idempotency.MemoryConfig{})
+	store, err := idempotency.NewMemory(idempotency.MemoryConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestAPolicyWithMistakesIsShown(t *testing.T) {
 		}
 	}
 	write("version: 1\n")
-	live, err := policy.Watch(t.Context(), path, policy.Options{Log: quiet})
+	live, err := policy.Watch(t.Context(), path, policy.WatchConfig{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestSlots(t *testing.T) {
 	defer db.Close()
 	slots := slotstore.New(db)
 	defer slots.Close()
-	s, err := schedule.New(slots, schedule.Options{Log: slog.New(slog.DiscardHandler)})
+	s, err := schedule.New(schedule.Config{Store: slots, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // each request, so none sees half of a change.
 type Live struct {
 	path    string
-	options Options
+	config  WatchConfig
 	current atomic.Pointer[Policy]
 
 	mu     sync.Mutex // for one load at a time, and for what follows
@@ -27,8 +27,8 @@ type Live struct {
 	done chan struct{}
 }
 
-// Options of [Watch]. The zero Options are good ones.
-type Options struct {
+// WatchConfig configures [Watch]. Its zero value is a good one.
+type WatchConfig struct {
 	// Prepare is asked about a policy before it takes the place of the one
 	// before; an error refuses it. It is where files that the policy names
 	// are opened. Nil accepts every policy that is valid.
@@ -77,14 +77,14 @@ func Fixed(p *Policy) *Live {
 // closed. A file that is changed, replaced or reached by another symbolic
 // link is loaded as a whole; one with mistakes changes nothing but the status.
 // The first load must succeed.
-func Watch(ctx context.Context, path string, options Options) (*Live, error) {
-	or(&options.Settle, 100*time.Millisecond)
-	or(&options.Poll, 10*time.Second)
-	if options.Log == nil {
-		options.Log = slog.Default()
+func Watch(ctx context.Context, path string, config WatchConfig) (*Live, error) {
+	or(&config.Settle, 100*time.Millisecond)
+	or(&config.Poll, 10*time.Second)
+	if config.Log == nil {
+		config.Log = slog.Default()
 	}
-	l := &Live{path: path, options: options, status: Status{Path: path}, done: make(chan struct{})}
-	n := newNotices(path, options.Log) // first: no change after the load is missed
+	l := &Live{path: path, config: config, status: Status{Path: path}, done: make(chan struct{})}
+	n := newNotices(path, config.Log) // first: no change after the load is missed
 	if err := l.Reload(); err != nil {
 		n.close()
 		return nil, err
@@ -123,7 +123,7 @@ type notices interface {
 
 // follow loads the file after it changed and settled, and every so often.
 func (l *Live) follow(ctx context.Context, n notices) {
-	poll := time.NewTicker(l.options.Poll)
+	poll := time.NewTicker(l.config.Poll)
 	defer poll.Stop()
 	var settled <-chan time.Time
 	var latest time.Time // a file that is written to all the time is read, too
@@ -133,9 +133,9 @@ func (l *Live) follow(ctx context.Context, n notices) {
 			return
 		case <-n.changes():
 			if settled == nil {
-				latest = time.Now().Add(10 * l.options.Settle)
+				latest = time.Now().Add(10 * l.config.Settle)
 			}
-			settled = time.After(min(l.options.Settle, time.Until(latest)))
+			settled = time.After(min(l.config.Settle, time.Until(latest)))
 			continue
 		case <-settled:
 			settled = nil
@@ -165,7 +165,7 @@ func (l *Live) Reload() error {
 		l.tried = sum
 		if l.status.Err != nil {
 			l.status.Err, l.status.Error, l.status.Failed = nil, "", time.Time{}
-			l.options.Log.Info("the policy file is again the one in place", "path", l.path, "revision", l.status.Revision)
+			l.config.Log.Info("the policy file is again the one in place", "path", l.path, "revision", l.status.Revision)
 			l.notify()
 		}
 		return nil
@@ -174,8 +174,8 @@ func (l *Live) Reload() error {
 	}
 	l.tried = sum
 	p, err := Parse(l.path, content)
-	if err == nil && l.options.Prepare != nil {
-		if err = l.options.Prepare(p); err != nil {
+	if err == nil && l.config.Prepare != nil {
+		if err = l.config.Prepare(p); err != nil {
 			err = fmt.Errorf("%s: %w", l.path, err)
 			l.tried = [sha256.Size]byte{} // what it misses may come later than the file
 		}
@@ -186,7 +186,7 @@ func (l *Live) Reload() error {
 	l.current.Store(p)
 	l.loaded = sum
 	l.status = Status{Path: l.path, Revision: p.Revision, Loaded: time.Now(), Loads: l.status.Loads + 1, Failures: l.status.Failures}
-	l.options.Log.Info("policy loaded", "path", l.path, "revision", p.Revision)
+	l.config.Log.Info("policy loaded", "path", l.path, "revision", p.Revision)
 	l.notify()
 	return nil
 }
@@ -201,7 +201,7 @@ func (l *Live) refuse(err error) error {
 	if !again {
 		l.status.Failures++
 		if l.status.Loads > 0 {
-			l.options.Log.Error("policy refused; the one before stays in place", "path", l.path, "revision", l.status.Revision, "reason", err)
+			l.config.Log.Error("policy refused; the one before stays in place", "path", l.path, "revision", l.status.Revision, "reason", err)
 		}
 		l.notify()
 	}
@@ -209,7 +209,7 @@ func (l *Live) refuse(err error) error {
 }
 
 func (l *Live) notify() {
-	if l.options.Notify != nil {
-		l.options.Notify(l.status)
+	if l.config.Notify != nil {
+		l.config.Notify(l.status)
 	}
 }

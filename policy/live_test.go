@@ -42,7 +42,7 @@ func inPlace(l *Live) string {
 func watched(t *testing.T, path string) (*Live, <-chan Status) {
 	t.Helper()
 	told := make(chan Status, 100)
-	l, err := Watch(t.Context(), path, Options{Notify: func(s Status) { told <- s }, Settle: time.Millisecond, Poll: time.Hour, Log: quiet})
+	l, err := Watch(t.Context(), path, WatchConfig{Notify: func(s Status) { told <- s }, Settle: time.Millisecond, Poll: time.Hour, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,11 +145,11 @@ func TestABadFileKeepsTheOldPolicy(t *testing.T) {
 
 func TestTheFirstLoadMustSucceed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	if _, err := Watch(t.Context(), path, Options{Log: quiet}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Watch(t.Context(), path, WatchConfig{Log: quiet}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	write(t, path, wrong)
-	if _, err := Watch(t.Context(), path, Options{Log: quiet}); !errors.As(err, new(Mistakes)) {
+	if _, err := Watch(t.Context(), path, WatchConfig{Log: quiet}); !errors.As(err, new(Mistakes)) {
 		t.Error(err)
 	}
 }
@@ -161,7 +161,7 @@ func TestWhatPrepareRefusesIsTriedAgain(t *testing.T) {
 	write(t, path, first)
 	var missing atomic.Bool
 	told := 0
-	l, err := Watch(t.Context(), path, Options{Log: quiet, Poll: time.Hour, Settle: time.Hour, Notify: func(Status) { told++ }, Prepare: func(*Policy) error {
+	l, err := Watch(t.Context(), path, WatchConfig{Log: quiet, Poll: time.Hour, Settle: time.Hour, Notify: func(Status) { told++ }, Prepare: func(*Policy) error {
 		if missing.Load() {
 			return errors.New("no such file")
 		}
@@ -190,7 +190,7 @@ func TestPrepareCanRefuse(t *testing.T) {
 	refuse := errors.New("no such key file")
 	var mu sync.Mutex
 	var why error
-	l, err := Watch(t.Context(), path, Options{Log: quiet, Poll: time.Hour, Settle: time.Hour, Prepare: func(p *Policy) error {
+	l, err := Watch(t.Context(), path, WatchConfig{Log: quiet, Poll: time.Hour, Settle: time.Hour, Prepare: func(p *Policy) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return why
@@ -230,7 +230,7 @@ func TestChangesSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		write(t, path, first)
 		var loads atomic.Int64
-		l := &Live{path: path, status: Status{Path: path}, options: Options{
+		l := &Live{path: path, status: Status{Path: path}, config: WatchConfig{
 			Settle: 100 * time.Millisecond, Poll: 10 * time.Second, Log: quiet, Notify: func(Status) { loads.Add(1) },
 		}}
 		if err := l.Reload(); err != nil {
@@ -285,7 +285,7 @@ func TestReadersSeeWholePolicies(t *testing.T) {
 		"version: 1\nlimits: {global: {limit: 20/s}}\nendpoints: {a: {match: /a, cost: 2}}\n",
 	}
 	write(t, path, contents[0])
-	l, err := Watch(t.Context(), path, Options{Log: quiet, Poll: time.Hour, Settle: time.Hour})
+	l, err := Watch(t.Context(), path, WatchConfig{Log: quiet, Poll: time.Hour, Settle: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func startNode(t *testing.T, store sluice.Store, content string) *node {
 	t.Helper()
 	n := &node{t: t, path: filepath.Join(t.TempDir(), "policy.yaml"), limiter: sluice.New(store)}
 	n.write(content)
-	live, err := policy.Watch(context.Background(), n.path, policy.Options{
+	live, err := policy.Watch(context.Background(), n.path, policy.WatchConfig{
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Poll: time.Hour, Settle: time.Hour,
 	})
 	if err != nil {

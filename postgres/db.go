@@ -3,13 +3,14 @@ package postgres
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // DB is a pool of connections to a database whose schema is up to date, and what
@@ -79,10 +80,9 @@ func (db *DB) Given() *int64 {
 	return &now
 }
 
-const (
-	attempts   = 5
-	firstPause = 5 * time.Millisecond
-)
+const attempts = 5
+
+var pauses = backoff.Pauses{First: 5 * time.Millisecond, Max: 40 * time.Millisecond}
 
 // Call runs statements on a connection within Config.Timeout. It runs them
 // again only while it is certain that they have not happened. An error for
@@ -92,7 +92,7 @@ func (db *DB) Call(ctx context.Context, run func(context.Context, *pgx.Conn) err
 	defer cancel()
 	var err error
 	for n := range attempts {
-		if n > 0 && !pause(ctx, n) {
+		if n > 0 && !pauses.Wait(ctx, n) {
 			break
 		}
 		if db.life.Err() != nil {
@@ -121,18 +121,4 @@ func (db *DB) Call(ctx context.Context, run func(context.Context, *pgx.Conn) err
 		}
 	}
 	return UnavailableError(err)
-}
-
-// pause waits before the next attempt, longer each time, and reports whether
-// there is time for one.
-func pause(ctx context.Context, attempt int) bool {
-	longest := firstPause << (attempt - 1)
-	timer := time.NewTimer(rand.N(longest))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // reconnectEvery is how long to wait after a listening connection is lost.
@@ -52,10 +54,7 @@ func (db *DB) Follow(channel string, hearing func(bool), heard func(payload stri
 				return
 			}
 			db.Config.Log.Warn("postgres: listening for notifications was interrupted", "channel", channel, "error", err)
-			select {
-			case <-time.After(reconnectEvery):
-			case <-db.life.Done():
-			}
+			backoff.Sleep(db.life, reconnectEvery)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // outcome is what is known of a call that got no proper answer.
@@ -90,7 +90,7 @@ func Error(err error) error {
 // not know the script.
 func Retry(ctx context.Context, send func(known bool) error) error {
 	known := true
-	for attempt := 0; ; attempt++ {
+	for attempt := 1; ; attempt++ {
 		err := send(known)
 		if err == nil {
 			return nil
@@ -106,21 +106,15 @@ func Retry(ctx context.Context, send func(known bool) error) error {
 	}
 }
 
+var pauses = backoff.Pauses{First: 2 * time.Millisecond, Max: 128 * time.Millisecond}
+
 // pause waits before another attempt, longer each time and never twice the
 // same, so that callers do not come back all at once. It reports false if
 // there is no time left for another.
 func pause(ctx context.Context, attempt int) bool {
-	wait := time.Millisecond << min(attempt, 6)
-	wait += rand.N(wait)
+	wait := backoff.Jitter(pauses.After(attempt))
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Sleep(ctx, wait)
 }

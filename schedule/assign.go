@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 const (
@@ -21,9 +22,9 @@ const (
 	// contendedTries is how often a search is repeated in which everything
 	// with room was in use by others, with a pause that doubles.
 	contendedTries = 10
-	firstPause     = 2 * time.Millisecond
-	longestPause   = 250 * time.Millisecond
 )
+
+var contendedPauses = backoff.Pauses{First: 3 * time.Millisecond, Max: 300 * time.Millisecond}
 
 // Assign gives an event its slot: in the first window, from the requested
 // time on, that has room and that nobody else is filling at this moment. An
@@ -35,9 +36,13 @@ func (s *Scheduler) Assign(ctx context.Context, r Request) (Slot, error) {
 		return Slot{}, err
 	}
 	began := time.Now()
-	slot, err := s.queue.assign(ctx, &r)
+	w := waiter{ctx: ctx, request: &r}
+	_, err := s.queue.Do(ctx, "", &w) // if ctx ends first it may be assigned all the same
 	s.stats.took(time.Since(began))
-	return slot, err
+	if err != nil {
+		return Slot{}, err
+	}
+	return w.slot, nil
 }
 
 func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
@@ -84,8 +89,8 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 				return Slot{}, s.exhausted(r, found.Depth+p.grid.distance(first, search.From))
 			}
 			tries++
-			if err := pause(ctx, tries); err != nil {
-				return Slot{}, err
+			if !contendedPauses.Wait(ctx, tries) {
+				return Slot{}, ctx.Err()
 			}
 		}
 	}
@@ -172,17 +177,4 @@ func (s *Scheduler) exhausted(r *Request, depth int) error {
 
 func elsewhere(r *Request, f *Found) error {
 	return fmt.Errorf("event %q has a slot in plan %s, not %s: %w", r.Event, f.Slot.Plan, r.Plan, ErrConflict)
-}
-
-// pause waits before the next try, about twice as long each time.
-func pause(ctx context.Context, try int) error {
-	longest := min(firstPause<<min(try-1, 10), longestPause)
-	timer := time.NewTimer(longest/2 + rand.N(longest))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -119,8 +119,8 @@ func (b *batch) run(ctx context.Context, members []int) error {
 				break
 			}
 			tries++
-			if err := pause(ctx, tries); err != nil {
-				return err
+			if !contendedPauses.Wait(ctx, tries) {
+				return ctx.Err()
 			}
 		}
 		members = left

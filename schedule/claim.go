@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 )
 
@@ -103,16 +102,9 @@ func (d *Dispatcher) finishStarted(ctx context.Context, job *Job, action Action,
 		if err == nil {
 			return
 		}
-		if errors.Is(err, ErrClaimLost) || pause(ctx, try) != nil {
+		if errors.Is(err, ErrClaimLost) || !contendedPauses.Wait(ctx, try) {
 			d.s.log.Warn("the end of a slot's execution could not be noted; it may run again", "plan", job.Plan, "event", job.Event, "fence", job.Fence, "error", err)
 			return
 		}
 	}
-}
-
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d)
 }

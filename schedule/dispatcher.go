@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // Job is one execution of a slot.
@@ -249,7 +250,7 @@ func (d *Dispatcher) rest(ctx context.Context) {
 			wait = min(wait, until+time.Millisecond)
 		}
 	}
-	sleep(ctx, wait)
+	backoff.Sleep(ctx, wait)
 }
 
 // grant reserves the next start from the limit, and tells how long from now
@@ -265,13 +266,13 @@ func (d *Dispatcher) grant(ctx context.Context) (wait time.Duration, granted tim
 		decision, err := d.config.Limiter.Adjust(ctx, start)
 		if err == nil {
 			due := d.due(&decision.Results[0])
-			sleep(ctx, due-ahead) // so that a pause of the plan has its effect soon
+			backoff.Sleep(ctx, due-ahead) // so that a pause of the plan has its effect soon
 			return min(due, ahead), decision.Time.Add(due), ctx.Err() == nil
 		}
 		if ctx.Err() == nil {
 			d.s.log.Warn("the limit could not be asked; nothing starts until it can", "plan", d.config.Plan, "error", err)
 		}
-		sleep(ctx, ahead)
+		backoff.Sleep(ctx, ahead)
 	}
 	return 0, time.Time{}, false
 }
@@ -292,7 +293,7 @@ func (d *Dispatcher) start(ctx context.Context, job *Job, wait time.Duration) {
 	due := time.Now().Add(wait)
 	d.running.Go(func() {
 		defer func() { <-d.places }()
-		if !sleep(ctx, time.Until(due)) {
+		if !backoff.Sleep(ctx, time.Until(due)) {
 			d.release(ctx, &job.Slot)
 			return
 		}
@@ -316,7 +317,7 @@ func (d *Dispatcher) run(ctx context.Context, job *Job) {
 		if permanent || job.Attempts >= d.config.MaxAttempts {
 			action = GaveUp
 		} else {
-			action, due = Retried, d.s.clock.now().Add(d.backoff(job.Attempts))
+			action, due = Retried, d.s.clock.now().Add(d.pause(job.Attempts))
 		}
 		d.s.log.Warn("work on a slot failed", "plan", job.Plan, "event", job.Event, "attempt", job.Attempts, "next", action, "error", err)
 	}
@@ -333,30 +334,9 @@ func (d *Dispatcher) work(ctx context.Context, job *Job) (err error) {
 	return d.config.Work(ctx, job)
 }
 
-// backoff is the pause after so many attempts: up to a quarter more or less,
-// lest all come back at once.
-func (d *Dispatcher) backoff(attempts int) time.Duration {
-	pause := d.config.Backoff
-	for range attempts - 1 {
-		if pause *= 2; pause >= d.config.MaxBackoff {
-			break
-		}
-	}
-	pause = min(pause, d.config.MaxBackoff)
-	return pause*3/4 + jitter(pause/2)
-}
-
-// sleep waits and reports whether the time is over, rather than ctx.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// pause returns how long to wait after so many attempts: as configured, or up
+// to a quarter longer, so that not all come back at once.
+func (d *Dispatcher) pause(attempts int) time.Duration {
+	pause := backoff.Pauses{First: d.config.Backoff, Max: d.config.MaxBackoff}.After(attempts)
+	return pause*3/4 + backoff.Jitter(pause/2)
 }

@@ -39,7 +39,7 @@ func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := schedule.New(store, schedule.Options{Log: slog.New(slog.DiscardHandler), Clock: time.Now})
+		s, err := schedule.New(schedule.Config{Store: store, Log: slog.New(slog.DiscardHandler), Clock: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

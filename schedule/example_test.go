@@ -27,7 +27,7 @@ func open() (s *schedule.Scheduler, shut func()) {
 		log.Fatal(err)
 	}
 	slots := slotstore.New(db)
-	s, err = schedule.New(slots, schedule.Options{Log: slog.New(slog.DiscardHandler)})
+	s, err = schedule.New(schedule.Config{Store: slots, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func embedded(t *testing.T) (*schedule.Scheduler, *bytes.Buffer) {
 		db.Close()    //nolint:errcheck // the file goes away
 	})
 	var log bytes.Buffer
-	s, err := schedule.New(slots, schedule.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return noon }})
+	s, err := schedule.New(schedule.Config{Store: slots, Log: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestContendedWindowsAreSkipped(t *testing.T) {
 	}
 	defer store.Close()
 	var log bytes.Buffer
-	s, err := schedule.New(store, schedule.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return noon }})
+	s, err := schedule.New(schedule.Config{Store: store, Log: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (h *helper) run(out io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	s, err := schedule.New(store, schedule.Options{Log: slog.New(slog.DiscardHandler)})
+	s, err := schedule.New(schedule.Config{Store: store, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func shared(t *testing.T) (address string, store *slotstore.Store, s *schedule.S
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // it answers nil
-	s, err = schedule.New(store, schedule.Options{Log: slog.New(slog.DiscardHandler)})
+	s, err = schedule.New(schedule.Config{Store: store, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

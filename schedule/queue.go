@@ -2,7 +2,8 @@ package schedule
 
 import (
 	"context"
-	"sync"
+
+	"github.com/sluice-go/sluice/internal/combine"
 )
 
 const (
@@ -15,90 +16,50 @@ const (
 	maxBatch = 500
 )
 
-// queue lets events that are assigned one by one, at the same time, share
-// transactions. Each commit waits for the disk; so they wait for it together.
-type queue struct {
-	s *Scheduler
-
-	mu      sync.Mutex
-	running int // batches
-	waiting []*waiter
-}
-
-// waiter is one event that waits for a batch.
+// waiter is one event to assign. Events that are assigned one by one, at the
+// same time, share transactions: each commit waits for the disk, so they wait
+// for it together.
 type waiter struct {
+	combine.Ticket
 	ctx     context.Context
 	request *Request
-	result  chan Result
+	slot    Slot
 }
 
-// assign assigns r at once, if few others are being assigned, or with the next
-// batch.
-func (q *queue) assign(ctx context.Context, r *Request) (Slot, error) {
-	q.mu.Lock()
-	if q.running < maxBatches {
-		q.running++
-		q.mu.Unlock()
-		slot, err := q.s.assign(ctx, r)
-		q.next()
-		return slot, err
-	}
-	w := &waiter{ctx, r, make(chan Result, 1)}
-	q.waiting = append(q.waiting, w)
-	q.mu.Unlock()
-	select {
-	case result := <-w.result:
-		return result.Slot, result.Err
-	case <-ctx.Done():
-		return Slot{}, ctx.Err() // it may be assigned all the same
-	}
+// combine makes s ready to assign events together.
+func (s *Scheduler) combine() {
+	s.queue.Start(&combine.Rules[*waiter]{
+		Alone: s.assignAlone, Send: s.assignTogether,
+		Ready: func(calls, _, _ int) bool { return calls < maxBatches },
+		Size:  func(waiting []*waiter) int { return min(len(waiting), maxBatch) },
+	})
 }
 
-// next ends a batch and starts the next, if somebody waits.
-func (q *queue) next() {
-	q.mu.Lock()
-	n := min(len(q.waiting), maxBatch)
-	batch := q.waiting[:n:n]
-	q.waiting = q.waiting[n:]
-	if n == 0 {
-		q.running--
-		q.waiting = nil
-	}
-	q.mu.Unlock()
-	if n > 0 {
-		go func() {
-			q.run(batch)
-			q.next()
-		}()
-	}
+func (s *Scheduler) assignAlone(ctx context.Context, w *waiter) (err error) {
+	w.slot, err = s.assign(ctx, w.request)
+	return err
 }
 
-// run assigns the events of a batch.
-func (q *queue) run(batch []*waiter) {
+// assignTogether assigns the events of a batch.
+func (s *Scheduler) assignTogether(batch []*waiter) {
 	// Nobody's context ends what the others wait for; the store limits how
 	// long it takes.
 	ctx := context.WithoutCancel(batch[0].ctx)
-	requests := make([]Request, 0, len(batch))
-	left := batch[:0]
-	for _, w := range batch {
-		if w.ctx.Err() == nil {
-			requests, left = append(requests, *w.request), append(left, w)
-		}
-	}
-	if len(left) == 0 {
+	if len(batch) == 1 {
+		batch[0].Answer(s.assignAlone(ctx, batch[0]))
 		return
 	}
-	if len(left) == 1 {
-		slot, err := q.s.assign(ctx, left[0].request)
-		left[0].result <- Result{slot, err}
-		return
+	requests := make([]Request, len(batch))
+	for i, w := range batch {
+		requests[i] = *w.request
 	}
-	results, err := q.s.assignBatch(ctx, requests)
-	for i, w := range left {
+	results, err := s.assignBatch(ctx, requests)
+	for i, w := range batch {
 		if err != nil {
-			w.result <- Result{Err: err}
-		} else {
-			w.result <- results[i]
+			w.Answer(err)
+			continue
 		}
+		w.slot = results[i].Slot
+		w.Answer(results[i].Err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/combine"
 )
 
 // Scheduler gives events their slots. It is safe for concurrent use; any
@@ -23,7 +24,7 @@ type Scheduler struct {
 	plans     planCache
 	stats     *Stats
 	contended quiet
-	queue     queue
+	queue     combine.Lanes[*waiter]
 	retention Retention
 	sweeper   sweeper
 
@@ -31,8 +32,11 @@ type Scheduler struct {
 	stopped sync.WaitGroup
 }
 
-// Options of a scheduler. All may be left out.
-type Options struct {
+// Config configures a scheduler. All but Store may be left out.
+type Config struct {
+	// Store keeps plans and slots. Closing it stays the caller's business.
+	Store Store
+
 	// Namespace keeps the plans and events of tenants apart.
 	Namespace string
 
@@ -55,35 +59,38 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// New is a scheduler on a store. Closing the store stays the caller's
-// business; with [Options.Sweep] the scheduler is to be closed before it.
-func New(store Store, o Options) (*Scheduler, error) {
-	if len(o.Namespace) > sluice.MaxKeyPart || !utf8.ValidString(o.Namespace) || strings.ContainsRune(o.Namespace, 0) {
-		return nil, sluice.BadField("namespace", o.Namespace, "must be at most 255 bytes of text")
+// New returns a scheduler. With [Config.Sweep] it is to be closed before the
+// store.
+func New(config Config) (*Scheduler, error) {
+	if config.Store == nil {
+		return nil, &sluice.FieldError{Field: "store", Reason: "must be set"}
 	}
-	if o.CacheTTL == 0 {
-		o.CacheTTL = DefaultCacheTTL
+	if len(config.Namespace) > sluice.MaxKeyPart || !utf8.ValidString(config.Namespace) || strings.ContainsRune(config.Namespace, 0) {
+		return nil, sluice.BadField("namespace", config.Namespace, "must be at most 255 bytes of text")
 	}
-	if o.CacheTTL < 0 || o.CacheTTL > time.Hour {
-		return nil, sluice.BadField("cacheTTL", o.CacheTTL, "must be above 0 and at most 1h")
+	if config.CacheTTL == 0 {
+		config.CacheTTL = DefaultCacheTTL
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
+	if config.CacheTTL < 0 || config.CacheTTL > time.Hour {
+		return nil, sluice.BadField("cacheTTL", config.CacheTTL, "must be above 0 and at most 1h")
 	}
-	retention, err := o.Retention.withDefaults()
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	retention, err := config.Retention.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{store: store, namespace: o.Namespace, log: o.Log, stats: newStats(), retention: retention}
-	s.clock.given = o.Clock
+	s := &Scheduler{store: config.Store, namespace: config.Namespace, log: config.Log, stats: newStats(), retention: retention}
+	s.clock.given = config.Clock
 	s.plans = planCache{
-		store: store, namespace: o.Namespace, ttl: o.CacheTTL, clock: &s.clock, log: o.Log, stats: s.stats,
+		store: config.Store, namespace: config.Namespace, ttl: config.CacheTTL, clock: &s.clock, log: config.Log, stats: s.stats,
 	}
-	s.queue.s = s
-	store.Watch(s.plans.flush)
+	s.combine()
+	config.Store.Watch(s.plans.flush)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	if o.Sweep {
+	if config.Sweep {
 		s.stopped.Go(func() { s.sweepRegularly(background) })
 	}
 	return s, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // How long things are kept unless a [Retention] says otherwise.
@@ -82,7 +83,7 @@ func (r *Removed) of(target SweepTarget) *int64 {
 // and so do windows that have slots or are not over, so nothing that is
 // scheduled changes. What another node is sweeping at this moment is left to
 // it. Dispatchers sweep by themselves, and so does a scheduler with
-// [Options.Sweep].
+// [Config.Sweep].
 func (s *Scheduler) Sweep(ctx context.Context) (Removed, error) {
 	removed, err := s.sweep(ctx)
 	s.stats.swept(removed, err != nil && ctx.Err() == nil)
@@ -169,7 +170,7 @@ func (w *sweeper) turn() bool {
 // because that is when a process has other things to do, but soon, lest one
 // that never lives long never does.
 func (s *Scheduler) sweepRegularly(ctx context.Context) {
-	for wait := sweepEvery / 10; sleep(ctx, wait+rand.N(wait/4)); wait = sweepEvery {
+	for wait := sweepEvery / 10; backoff.Sleep(ctx, wait+rand.N(wait/4)); wait = sweepEvery {
 		if !s.sweeper.turn() {
 			continue
 		}
@@ -183,7 +184,7 @@ func (s *Scheduler) sweepRegularly(ctx context.Context) {
 	}
 }
 
-// Close ends what goes on in the background if [Options.Sweep] is set, and
+// Close ends what goes on in the background if [Config.Sweep] is set, and
 // does nothing otherwise. The store stays open; close it after.
 func (s *Scheduler) Close() error {
 	s.stop()

@@ -4,25 +4,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/schedule"
 )
 
-// later is the bubble's time, and a leap.
-type later struct{ leap atomic.Int64 }
-
-func (l *later) now() time.Time { return time.Now().Add(time.Duration(l.leap.Load())) }
-
 // cancelled makes a scheduler with a slot that is cancelled, and leaps to when
 // it is to be removed.
-func (r *rig) cancelled(t *testing.T, o schedule.Options) *schedule.Scheduler {
+func (r *rig) cancelled(t *testing.T, config schedule.Config) *schedule.Scheduler {
 	t.Helper()
-	clock := &later{}
-	o.Clock, o.Log = clock.now, slog.New(slog.DiscardHandler)
-	s, err := schedule.New(r.store, o)
+	clock := &testclock.Ahead{}
+	config.Store, config.Clock, config.Log = r.store, clock.Now, slog.New(slog.DiscardHandler)
+	s, err := schedule.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +27,8 @@ func (r *rig) cancelled(t *testing.T, o schedule.Options) *schedule.Scheduler {
 	if _, err := s.Cancel(t.Context(), "old", ""); err != nil {
 		t.Fatal(err)
 	}
-	clock.leap.Store(int64(8 * 24 * time.Hour))
-	if _, err := s.Assign(t.Context(), schedule.Request{Event: "new", At: clock.now().Add(24 * time.Hour)}); err != nil {
+	clock.Set(8 * 24 * time.Hour)
+	if _, err := s.Assign(t.Context(), schedule.Request{Event: "new", At: clock.Now().Add(24 * time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -54,7 +49,7 @@ func swept(t *testing.T, s *schedule.Scheduler) {
 
 func TestDispatcherSweeps(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.Scheduler = r.cancelled(t, schedule.Options{})
+		r.Scheduler = r.cancelled(t, schedule.Config{})
 		work := func(context.Context, *schedule.Job) error { return nil }
 		stop := r.run(t, schedule.DispatcherConfig{Work: work})
 		time.Sleep(2 * time.Minute)
@@ -65,7 +60,7 @@ func TestDispatcherSweeps(t *testing.T) {
 
 func TestSchedulerSweeps(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		s := r.cancelled(t, schedule.Options{Sweep: true})
+		s := r.cancelled(t, schedule.Config{Sweep: true})
 		time.Sleep(2 * time.Minute)
 		swept(t, s)
 		if err := s.Close(); err != nil {
@@ -79,7 +74,7 @@ func TestSchedulerSweeps(t *testing.T) {
 
 func TestSchedulerDoesNotSweepUnasked(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		s := r.cancelled(t, schedule.Options{})
+		s := r.cancelled(t, schedule.Config{})
 		time.Sleep(2 * time.Minute)
 		if _, err := s.Slot(t.Context(), "old"); err != nil {
 			t.Error(err)
@@ -94,7 +89,7 @@ func TestSchedulerDoesNotSweepUnasked(t *testing.T) {
 func TestFailedSweepsAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		gone := &unsweepable{Store: r.store}
-		s, err := schedule.New(gone, schedule.Options{Sweep: true, Log: slog.New(slog.DiscardHandler)})
+		s, err := schedule.New(schedule.Config{Store: gone, Sweep: true, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func TestLongWaitsAreNotCutOff(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(400 * time.Millisecond) // for longer than others may take
-		s.now.forward(time.Second)
+		s.now.Advance(time.Second)
 	}()
 	if r = s.raw(t, "POST", "/v1/take", `{"entity":"a","limits":{"l":"1/800ms"},"wait":"30s"}`, nil); r.status != 200 {
 		t.Errorf("%d %s", r.status, r.body)

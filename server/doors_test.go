@@ -90,7 +90,7 @@ func newDoor(t *testing.T, w *world, open func(*door) func(question) int) *door 
 	closes(t, store)
 	d := &door{}
 	d.limiter = sluice.New(store, sluice.WithObserver(d))
-	d.gate = must(httplimit.NewGate(httplimit.Config{
+	d.gate = must(httplimit.Open(t.Context(), httplimit.Config{
 		Limiter: d.limiter, Policy: w.policy, Resolver: w.catalog, Verify: httplimit.Keys(w.catalog), Log: slog.New(slog.DiscardHandler),
 	}))(t)
 	closes(t, d.gate)

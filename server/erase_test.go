@@ -62,7 +62,7 @@ func (h *house) inhabit(t *testing.T, name string, resources int) {
 	if got := must(c.ClaimReplay(ctx, own))(t); got.Verdict != idempotency.Claimed {
 		t.Fatalf("%+v", got)
 	}
-	slots := must(schedule.New(h.slots, schedule.Options{Namespace: name}))(t)
+	slots := must(schedule.New(schedule.Config{Store: h.slots, Namespace: name}))(t)
 	must(slots.SetPlan(ctx, schedule.Plan{Name: "mail", MaxPerWindow: 2}))(t)
 	for i := range 5 {
 		must(slots.Assign(ctx, schedule.Request{Event: fmt.Sprint("e", i), Plan: "mail"}))(t)
@@ -126,7 +126,7 @@ func (h *house) everything(t *testing.T, name string) string {
 			replays++
 		}
 	}
-	slots := must(schedule.New(h.slots, schedule.Options{Namespace: name}))(t)
+	slots := must(schedule.New(schedule.Config{Store: h.slots, Namespace: name}))(t)
 	stats := must(c.ReplayStats(ctx, false))(t)
 	if name == "bolt" {
 		stats = idempotency.Stats{} // which are told a little later
@@ -298,7 +298,7 @@ version: 1
 limits: {all: {per: ip, limit: 100/minute}}
 idempotency: {orders: {match: POST /orders, required: true}}
 `)))(t)
-	gate := must(httplimit.NewGate(httplimit.Config{
+	gate := must(httplimit.Open(t.Context(), httplimit.Config{
 		Limiter: h.limiter, Policy: p, Log: slog.New(slog.DiscardHandler),
 	}))(t)
 	closes(t, gate)

@@ -45,7 +45,7 @@ func gated(t *testing.T, text string) *theater {
 		if err := c.Catalog.Declare(p.Namespace, p.Declared); err != nil {
 			t.Fatal(err)
 		}
-		c.Gate = must(httplimit.NewGate(httplimit.Config{
+		c.Gate = must(httplimit.Open(t.Context(), httplimit.Config{
 			Limiter: c.Limiter, Policy: p, Resolver: c.Catalog, Verify: httplimit.Keys(c.Catalog), Log: slog.New(slog.DiscardHandler),
 		}))(t)
 		closes(t, c.Gate)

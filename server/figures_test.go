@@ -35,8 +35,8 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 	for range 7 {
 		must(s.admin(t).Take(ctx, client.Take{Entity: "alice", Resource: "chat", Cost: tokens(3)}))(t)
 	}
-	last := s.now.now()
-	s.now.forward(2 * time.Hour) // the bucket is full again, and forgotten
+	last := s.now.Now()
+	s.now.Advance(2 * time.Hour) // the bucket is full again, and forgotten
 	if err := s.recorder.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := must(other.admin(t).Usage(ctx, catalog.UsedQuery{Entity: "alice", Span: catalog.Total}))(t).Used
-	if len(used) != 1 || used[0].Amount != tokens(22) || used[0].Count != 8 || !used[0].Start.IsZero() || !used[0].Last.Equal(s.now.now()) {
+	if len(used) != 1 || used[0].Amount != tokens(22) || used[0].Count != 8 || !used[0].Start.IsZero() || !used[0].Last.Equal(s.now.Now()) {
 		t.Errorf("%+v", used)
 	}
 	must(s.admin(t).EraseEntity(ctx, "alice", catalog.RefuseChildren))(t)
@@ -227,7 +227,7 @@ func TestADecisionTellsTheLatest(t *testing.T) {
 
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rps", "100/s"), 0))(t)
 	must(c.Take(ctx, client.Take{Entity: "bob", Cost: tokens(80)}))(t)
-	s.now.forward(700 * time.Millisecond)
+	s.now.Advance(700 * time.Millisecond)
 	d = must(c.Adjust(ctx, client.Take{Entity: "bob", Costs: map[string]sluice.Tokens{"rps": -tokens(80)}}))(t)
 	if r := d.Results[0]; r.Consumed != -tokens(80) || r.Returned != tokens(10) || r.Remaining != tokens(100) || r.Free != r.Remaining || r.Unknown {
 		t.Errorf("a refund that refill was faster than: %+v", r)

@@ -51,7 +51,7 @@ func (h *house) furnish(t *testing.T, buckets sluice.Store, records catalog.Stor
 		closes(t, c.Catalog)
 		h.recorder = must(catalog.NewRecorder(catalog.RecorderConfig{Store: records, Log: quiet}))(t)
 		closes(t, h.recorder)
-		c.Slots = must(schedule.New(slots, schedule.Options{Log: quiet}))(t)
+		c.Slots = must(schedule.New(schedule.Config{Store: slots, Log: quiet}))(t)
 		c.Replays = must(idempotency.New(idempotency.Config{Store: replays, Log: quiet}))(t)
 		closes(t, c.Replays)
 		c.Limiter = sluice.New(buckets, sluice.WithObserver(h.recorder))

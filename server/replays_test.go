@@ -84,7 +84,7 @@ func TestSettlingReplays(t *testing.T) {
 	if err := c.SettleReplay(ctx, scope, nil); !errors.Is(err, idempotency.ErrNotCrashed) {
 		t.Errorf("%v", err)
 	}
-	s.replayTime.forward(2 * time.Minute)
+	s.replayTime.Advance(2 * time.Minute)
 	if got := must(c.ClaimReplay(ctx, idempotency.Claim{Scope: scope}))(t); got.Verdict != idempotency.Unknown {
 		t.Errorf("%+v", got)
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
@@ -44,20 +44,14 @@ type theater struct {
 	catalog    *catalog.Catalog
 	recorder   *catalog.Recorder
 	keeper     *idempotency.Keeper
-	now        *clock // of the buckets
-	replayTime *clock
+	now        *testclock.Clock // of the buckets
+	replayTime *testclock.Clock
 	records    catalog.Store
 	log        *logBook
 	stop       func() error
 	handler    http.Handler
 	transport  *http.Transport
 }
-
-// clock is moved by the test.
-type clock struct{ at atomic.Int64 }
-
-func (c *clock) now() time.Time          { return time.UnixMicro(c.at.Load()).UTC() }
-func (c *clock) forward(d time.Duration) { c.at.Add(d.Microseconds()) }
 
 // logBook keeps what was logged.
 type logBook struct {
@@ -119,14 +113,14 @@ func must[T any](v T, err error) func(testing.TB) T {
 // stage starts a server that is open to all, unless change says otherwise.
 func stage(t testing.TB, change func(*server.Config)) *theater {
 	t.Helper()
-	s := &theater{transport: &http.Transport{}, now: &clock{}, replayTime: &clock{}, log: &logBook{}}
-	s.now.at.Store(time.Now().UnixMicro())
-	s.replayTime.at.Store(time.Now().UnixMicro())
+	s := &theater{transport: &http.Transport{}, log: &logBook{}}
+	now := time.Now().Truncate(time.Microsecond) // as stores count
+	s.now, s.replayTime = testclock.New(now), testclock.New(now)
 	log := slog.New(slog.NewTextHandler(s.log, nil))
 
 	db := must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "sluice.db")))(t)
 	closes(t, db)
-	store := must(memory.Open(memory.Config{Clock: s.now.now, Log: log}))(t)
+	store := must(memory.Open(memory.Config{Clock: s.now.Now, Log: log}))(t)
 	closes(t, store)
 	s.buckets = store
 	records := catalogstore.New(db)
@@ -135,8 +129,8 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 	closes(t, s.catalog)
 	s.recorder = must(catalog.NewRecorder(catalog.RecorderConfig{Store: records, Log: log}))(t)
 	closes(t, s.recorder)
-	slots := must(schedule.New(slotstore.New(db), schedule.Options{Log: log}))(t)
-	s.keeper = must(idempotency.New(idempotency.Config{Store: replaystore.New(db, s.replayTime.now), Log: log}))(t)
+	slots := must(schedule.New(schedule.Config{Store: slotstore.New(db), Log: log}))(t)
+	s.keeper = must(idempotency.New(idempotency.Config{Store: replaystore.New(db, s.replayTime.Now), Log: log}))(t)
 	closes(t, s.keeper)
 	activity := sluice.NewActivity(0)
 	s.limiter = sluice.New(store, sluice.WithObserver(observers{s.recorder, activity}))

@@ -283,7 +283,7 @@ func TestLeases(t *testing.T) {
 	if err := lease.Renew(ctx, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	s.now.forward(2 * time.Minute) // past what it had at first
+	s.now.Advance(2 * time.Minute) // past what it had at first
 	// Somebody else may settle it by its id, but nobody of another namespace.
 	must(c.PutNamespace(ctx, "other", ""))(t)
 	if _, err := c.In("other").Lease(lease.ID).Commit(ctx); !errors.Is(err, sluice.ErrLeaseClosed) {
@@ -359,7 +359,7 @@ func TestWaiting(t *testing.T) {
 	go func() { // the store's clock runs
 		for patient.Err() == nil {
 			time.Sleep(5 * time.Millisecond)
-			s.now.forward(5 * time.Millisecond)
+			s.now.Advance(5 * time.Millisecond)
 		}
 	}()
 	if d, err := c.Wait(patient, soon); err != nil || !d.Allowed {

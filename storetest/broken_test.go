@@ -63,7 +63,7 @@ func TestSuiteCatches(t *testing.T) {
 		t.Run(broken.fault, func(t *testing.T) {
 			open := func(_ testing.TB, now func() time.Time) sluice.Store { return broken.make(NewModel(now)) }
 			todo := slices.Clone(broken.by)
-			for _, c := range (Options{Steps: 8000, Seed: 20}).Checks() {
+			for _, c := range (Config{Steps: 8000, Seed: 20}).Checks() {
 				i := slices.Index(todo, c.Name)
 				if i < 0 {
 					continue
@@ -92,7 +92,7 @@ func runRecovering(t *testing.T, c Check, open Open) (err error) {
 
 // TestSuitePassesTheModel is the other side of the proof, with the same seed.
 func TestSuitePassesTheModel(t *testing.T) {
-	for _, c := range (Options{Steps: 8000, Seed: 20}).Checks() {
+	for _, c := range (Config{Steps: 8000, Seed: 20}).Checks() {
 		if err := c.Run(t, openModel); err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 		}

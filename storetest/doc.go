@@ -17,7 +17,7 @@
 // The store's time must be the suite's, which goes forward, stands still and
 // goes back. A store behind a network does with fewer random steps:
 //
-//	storetest.Options{Steps: 4000}.Run(t, open)
+//	storetest.Config{Steps: 4000}.Run(t, open)
 //
 // What a store cannot do, by its [sluice.Capabilities], is left out and named
 // in the log. The checks are of five kinds:
@@ -28,7 +28,7 @@
 //   - traps that libraries in use have fallen into;
 //   - random operations of all kinds, compared with the [Model] after each
 //     one, to the last thousandth of a token and microsecond. A failure names
-//     its seed, which as [Options.Seed] does the same again;
+//     its seed, which as [Config.Seed] does the same again;
 //   - crowds of callers at once, whose histories are checked.
 //
 // A [History] can also be recorded elsewhere, say by several processes, and

@@ -12,12 +12,12 @@ import (
 
 // A store's own tests call Run. Checks can also be run one by one, and then
 // say as an error what they found.
-func ExampleOptions_Checks() {
+func ExampleConfig_Checks() {
 	open := func(_ testing.TB, now func() time.Time) sluice.Store {
 		return storetest.NewModel(now) // here stands the store to check
 	}
 	check := func(tb testing.TB) {
-		for _, c := range (storetest.Options{Steps: 1000}).Checks() {
+		for _, c := range (storetest.Config{Steps: 1000}).Checks() {
 			if err := c.Run(tb, open); err != nil {
 				tb.Errorf("%s: %v", c.Name, err)
 			}

@@ -34,7 +34,7 @@ type move struct {
 	do   func(*sluice.Limiter, sluice.Store) outcome
 }
 
-func (o Options) randomChecks() []Check {
+func (config Config) randomChecks() []Check {
 	tokens := []string{tenPer, "100/minute", "7/3s burst 5", "3/7us burst 4", "0.5/s", "1000/day burst 10", "10/s burst 50"}
 	fixed := []string{"10/minute fixed", "20/s fixed", "25/minute fixed", "30/day Europe/Madrid", "50/month UTC"}
 	sliding := []string{"10/s sliding", "12/s sliding", "25/minute sliding", "5/1ms sliding"}
@@ -57,7 +57,7 @@ func (o Options) randomChecks() []Check {
 	all := make([]Check, len(profiles))
 	for i, p := range profiles {
 		all[i] = Check{Name: "random: " + p.name, Needs: p.needs, Run: func(tb testing.TB, open Open) error {
-			return p.run(tb, open, o.Seed, uint64(i)<<32, o.Steps*p.share/100)
+			return p.run(tb, open, config.Seed, uint64(i)<<32, config.Steps*p.share/100)
 		}}
 	}
 	return all

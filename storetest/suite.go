@@ -22,9 +22,9 @@ import (
 // server's own clock has to be off or long.
 type Open func(tb testing.TB, now func() time.Time) sluice.Store
 
-// Options tune the suite. The zero Options are right for a store in this
+// Config tunes the suite. Its zero value is right for a store in this
 // process.
-type Options struct {
+type Config struct {
 	// Steps is how many random operations are compared with the model, over
 	// all checks together. 0 means 20000. A store behind a network does with
 	// fewer.
@@ -48,18 +48,18 @@ type Check struct {
 	Run func(tb testing.TB, open Open) error
 }
 
-// Run checks a store with the zero [Options].
+// Run checks a store with the zero [Config].
 func Run(t *testing.T, open Open) {
 	t.Helper()
-	Options{}.Run(t, open)
+	Config{}.Run(t, open)
 }
 
 // Run runs every check that the store is capable of as a subtest, and logs
 // the names of the others.
-func (o Options) Run(t *testing.T, open Open) {
+func (config Config) Run(t *testing.T, open Open) {
 	t.Helper()
 	can := open(t, newClock(epoch).now).Capabilities()
-	for _, c := range o.Checks() {
+	for _, c := range config.Checks() {
 		if !can.Has(c.Needs) {
 			t.Logf("left out, for the store cannot do it: %s", c.Name)
 			continue
@@ -73,12 +73,12 @@ func (o Options) Run(t *testing.T, open Open) {
 }
 
 // Checks are all checks, in an order in which the simplest come first.
-func (o Options) Checks() []Check {
-	if o.Steps == 0 {
-		o.Steps = 20_000
+func (config Config) Checks() []Check {
+	if config.Steps == 0 {
+		config.Steps = 20_000
 	}
-	if o.Seed == 0 {
-		o.Seed = mathrand.Uint64()
+	if config.Seed == 0 {
+		config.Seed = mathrand.Uint64()
 	}
 	return slices.Concat(
 		bucketSteps(),
@@ -91,7 +91,7 @@ func (o Options) Checks() []Check {
 		stillSteps(),
 		contractChecks(),
 		trapChecks(),
-		o.randomChecks(),
+		config.randomChecks(),
 		concurrentChecks(),
 	)
 }

@@ -5,7 +5,7 @@
 // line that is logged with the request's context, and [AccessLog] logs the
 // requests themselves.
 //
-// [Setup] begins to send spans over OTLP, if it is told where to. What it
+// [Open] begins to send spans over OTLP, if it is told where to. What it
 // returns wraps HTTP handlers, gRPC servers and stores. If it is told nothing
 // it returns nil, and a nil [Tracing] wraps nothing: everything stays as it
 // was, and costs as little.

@@ -97,7 +97,7 @@ func unset(t *testing.T) {
 
 func setup(t *testing.T, endpoint string) *tracing.Tracing {
 	t.Helper()
-	tr, err := tracing.Setup(t.Context(), tracing.Config{Endpoint: endpoint, Version: "v1.2.3", Log: quiet})
+	tr, err := tracing.Open(t.Context(), tracing.Config{Endpoint: endpoint, Version: "v1.2.3", Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

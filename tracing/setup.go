@@ -57,10 +57,10 @@ func New(provider trace.TracerProvider) *Tracing {
 	}
 }
 
-// Setup makes spans and sends them where config and the environment say, or
+// Open makes spans and sends them where config and the environment say, or
 // is nil if they say nothing. Spans are sent in batches, beside the requests;
 // when the receiver is away they are dropped, and nobody waits.
-func Setup(ctx context.Context, config Config) (*Tracing, error) {
+func Open(ctx context.Context, config Config) (*Tracing, error) {
 	options, err := config.exporter(os.Getenv)
 	if err != nil || options == nil {
 		return nil, err

@@ -250,7 +250,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 			if name, value, ok := strings.Cut(c.env, "="); ok {
 				t.Setenv(name, value)
 			}
-			_, err := tracing.Setup(t.Context(), tracing.Config{Endpoint: c.endpoint, Log: quiet})
+			_, err := tracing.Open(t.Context(), tracing.Config{Endpoint: c.endpoint, Log: quiet})
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error is %v, want one with %q", err, c.want)
 			}
@@ -263,7 +263,7 @@ func TestATracedStoreIsAStore(t *testing.T) {
 	unset(t)
 	tr := setup(t, receive(t).URL)
 	defer tr.Shutdown(t.Context()) //nolint:errcheck // not what is tested
-	storetest.Options{Steps: 2000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
+	storetest.Config{Steps: 2000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
 		return tr.Store("memory", open(tb, memory.Config{Clock: now}))
 	})
 }
@@ -289,11 +289,11 @@ func TestGatewaysPassOnTheirOwnSpan(t *testing.T) {
 func BenchmarkStore(b *testing.B) {
 	demand := sluice.Demand{Key: sluice.Key{Entity: "alice", Limit: "rpm"}, Limit: sluice.MustParse("1000000/second")}
 	inner := open(b, memory.Config{})
-	off, err := tracing.Setup(b.Context(), tracing.Config{})
+	off, err := tracing.Open(b.Context(), tracing.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	on, err := tracing.Setup(b.Context(), tracing.Config{Endpoint: "http://127.0.0.1:1", Log: quiet})
+	on, err := tracing.Open(b.Context(), tracing.Config{Endpoint: "http://127.0.0.1:1", Log: quiet})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func serve(t *testing.T, address, root string, settings envoy.Settings) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := envoy.New(envoy.Config{
+	service, err := envoy.Open(envoy.Config{
 		Limiter: sluice.New(store), Exact: sluice.New(inner), Dir: filepath.Join(root, "config"), Settings: settings, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func load(t *testing.T, limiter *sluice.Limiter, content string) string {
 	if err := os.WriteFile(filepath.Join(dir, "test.yaml"), []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, err := envoy.New(envoy.Config{Limiter: limiter, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	s, err := envoy.Open(envoy.Config{Limiter: limiter, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return strings.TrimPrefix(err.Error(), "envoy: ")
 	}

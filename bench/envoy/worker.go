@@ -60,7 +60,7 @@ func Worker(args []string) (err error) {
 			return errors.Join(err, inner.Close())
 		}
 		defer func() { err = errors.Join(err, store.Close()) }()
-		service, err := envoy.New(envoy.Config{
+		service, err := envoy.Open(envoy.Config{
 			Limiter: sluice.New(store), Exact: sluice.New(inner), Dir: filepath.Join(*root, "config"), Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

@@ -161,7 +161,7 @@ func behind(text string) func(*contender, string) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		gate, err := httplimit.NewGate(httplimit.Config{Limiter: l, Policy: p})
+		gate, err := httplimit.Open(context.Background(), httplimit.Config{Limiter: l, Policy: p})
 		if err != nil {
 			return nil, err
 		}

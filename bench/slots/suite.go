@@ -147,7 +147,7 @@ func open(server *postgrestest.Server, o Options) (b *both, shut func(), err err
 		store.Close() //nolint:errcheck // its server ends with it
 		doc.pool.Close()
 	}
-	scheduler, err := schedule.New(store, schedule.Options{Log: slog.New(slog.DiscardHandler)})
+	scheduler, err := schedule.New(schedule.Config{Store: store, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		_, err = scheduler.SetPlan(ctx, schedule.Plan{MaxPerWindow: perWindow})
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/testclock"
 )
 
 // desk is a catalog on the store under check, with a namespace of its own.
@@ -20,14 +20,14 @@ type desk struct {
 	c         *catalog.Catalog
 	e         *catalog.Editor
 	namespace string
-	ahead     *atomic.Int64 // nanoseconds that the catalog's clock is set forward
+	clock     *testclock.Ahead // of the catalog
 }
 
 var by = catalog.By{Actor: "anna", From: "192.0.2.1", Reason: "check"}
 
 func newDesk(t *testing.T, open Open) *desk {
 	t.Helper()
-	d := &desk{t: t, ctx: t.Context(), store: open(t), namespace: "desk-" + rand.Text(), ahead: new(atomic.Int64)}
+	d := &desk{t: t, ctx: t.Context(), store: open(t), namespace: "desk-" + rand.Text(), clock: &testclock.Ahead{}}
 	d.start(nil)
 	d.no(d.e.CreateNamespace(d.ctx, "for a check"))
 	return d
@@ -35,17 +35,11 @@ func newDesk(t *testing.T, open Open) *desk {
 
 func (d *desk) start(secret []byte) {
 	d.t.Helper()
-	c, err := catalog.Open(d.ctx, catalog.Config{Store: d.store, Secret: secret, Clock: d.now})
+	c, err := catalog.Open(d.ctx, catalog.Config{Store: d.store, Secret: secret, Clock: d.clock.Now})
 	d.no(err)
 	d.t.Cleanup(func() { d.no(c.Close()) })
 	d.c, d.e = c, c.Edit(d.namespace, by)
 }
-
-// now is the catalog's time.
-func (d *desk) now() time.Time { return time.Now().Add(time.Duration(d.ahead.Load())) }
-
-// forward moves the catalog's time.
-func (d *desk) forward(by time.Duration) { d.ahead.Store(int64(by)) }
 
 // node is another node on the same database.
 func (d *desk) node(open Open) *desk {

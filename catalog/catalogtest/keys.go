@@ -68,7 +68,7 @@ func checkKeys(t *testing.T, open Open) {
 			t.Errorf("the hash is in the %s: %s", what, text)
 		}
 	}
-	d.forward(2 * time.Hour)
+	d.clock.Set(2 * time.Hour)
 	if _, err := d.c.VerifyKey(d.ctx, clear); !errors.Is(err, catalog.ErrKey) {
 		t.Errorf("after its expiry: got error %v", err)
 	}
@@ -117,9 +117,9 @@ func checkRotate(t *testing.T, open Open) {
 	}
 	works("the old one at first", oldClear, true)
 	works("the new one", freshClear, true)
-	d.forward(catalog.KeyGrace - time.Minute)
+	d.clock.Set(catalog.KeyGrace - time.Minute)
 	works("the old one at the end of its time", oldClear, true)
-	d.forward(catalog.KeyGrace + time.Minute)
+	d.clock.Set(catalog.KeyGrace + time.Minute)
 	works("the old one after its time", oldClear, false)
 	works("the new one after that time", freshClear, true)
 }

@@ -190,7 +190,7 @@ func checkAnonymous(t *testing.T, open Open) {
 		d.names("parent", err, "entity.parent", id)
 		_, err = d.e.SetLimits(d.ctx, catalog.Scope{Entity: id, Resource: "login"}, limits("rpm", "1/s"), 0)
 		d.names("limits", err, "scope.entity", id)
-		_, err = d.e.SetOverride(d.ctx, catalog.Override{Entity: id, Limit: "rpm", Setting: limits("rpm", "1/s")["rpm"], Until: d.now().Add(time.Hour)})
+		_, err = d.e.SetOverride(d.ctx, catalog.Override{Entity: id, Limit: "rpm", Setting: limits("rpm", "1/s")["rpm"], Until: d.clock.Now().Add(time.Hour)})
 		d.names("override", err, "override.entity", id)
 		_, _, err = d.e.CreateKey(d.ctx, catalog.Key{Entity: id})
 		d.names("key", err, "key.entity", id)
@@ -239,7 +239,7 @@ func checkOverrides(t *testing.T, open Open) {
 	d.set(catalog.Scope{}, "rpm", "10/minute")
 	set := func(limit, resource, numbers string, lasts time.Duration) (catalog.Override, error) {
 		return d.e.SetOverride(d.ctx, catalog.Override{Entity: "alice", Limit: limit, Resource: resource,
-			Setting: catalog.Setting{Limit: sluice.MustParse(numbers)}, Until: d.now().Add(lasts)})
+			Setting: catalog.Setting{Limit: sluice.MustParse(numbers)}, Until: d.clock.Now().Add(lasts)})
 	}
 	o, err := set("rpm", "", "100/minute", time.Hour)
 	d.no(err)
@@ -260,7 +260,7 @@ func checkOverrides(t *testing.T, open Open) {
 	if len(page.Overrides) != 3 {
 		t.Errorf("overrides: %+v", page.Overrides)
 	}
-	d.forward(31 * time.Minute)
+	d.clock.Set(31 * time.Minute)
 	d.applies("after one has lapsed", "alice", "chat", "alice/rpm 100/minute entity")
 	d.no(d.e.RemoveOverride(d.ctx, "alice", "rpm", ""))
 	d.applies("after the other is removed", "alice", "chat", "alice/rpm 10/minute system")

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/testclock"
 )
 
 func namespaceChecks() []Check {
@@ -223,8 +223,8 @@ func checkLeaks(t *testing.T, open Open) {
 	}
 	var archive bytes.Buffer
 	late := *empty
-	late.ahead = new(atomic.Int64)
-	late.forward(time.Hour)
+	late.clock = &testclock.Ahead{}
+	late.clock.Set(time.Hour)
 	late.start(nil)
 	_, err = late.c.Archive(late.ctx, late.namespace, time.Now().Add(30*time.Minute), &archive)
 	late.no(err)
@@ -354,7 +354,7 @@ func checkArchive(t *testing.T, open Open) {
 	_, err := d.c.Archive(d.ctx, d.namespace, time.Now(), io.Discard)
 	d.wrong("up to now", err)
 	before := time.Now().Add(time.Second)
-	d.forward(time.Hour)
+	d.clock.Set(time.Hour)
 	var file bytes.Buffer
 	n, err := d.c.Archive(d.ctx, d.namespace, before, &file)
 	d.no(err)

@@ -128,7 +128,7 @@ func checkTotalsPurge(t *testing.T, open Open) {
 // ledger is a recorder that writes when it is told to.
 func (d *desk) ledger() *catalog.Recorder {
 	d.t.Helper()
-	r, err := catalog.NewRecorder(catalog.RecorderConfig{Store: d.store, Every: time.Minute, Clock: d.now})
+	r, err := catalog.NewRecorder(catalog.RecorderConfig{Store: d.store, Every: time.Minute, Clock: d.clock.Now})
 	d.no(err)
 	d.t.Cleanup(func() { d.no(r.Close()) })
 	return r
@@ -197,21 +197,21 @@ func checkNeverNegative(t *testing.T, open Open) {
 
 func checkTotalRetention(t *testing.T, open Open) {
 	d := newDesk(t, open)
-	d.forward(time.Until(midnight)) // the recorders' time
+	d.clock.Set(time.Until(midnight)) // the recorders' time
 	r := d.ledger()
 	d.book(r, sluice.Token, midnight, true)
 	d.no(r.Flush(d.ctx))
-	d.forward(time.Until(midnight.AddDate(0, 2, 0)))
+	d.clock.Set(time.Until(midnight.AddDate(0, 2, 0)))
 	d.no(r.Prune(d.ctx))
 	wantIDs(t, "hours after two months", d.booked(catalog.Hourly))
 	wantIDs(t, "the total after two months", d.booked(catalog.Total), "ever: 1 in 1")
-	d.forward(time.Until(midnight.AddDate(2, 0, 1)))
+	d.clock.Set(time.Until(midnight.AddDate(2, 0, 1)))
 	d.book(r, sluice.Token, midnight.AddDate(2, 0, 1), true)
 	d.no(r.Flush(d.ctx))
 	d.no(r.Prune(d.ctx))
 	wantIDs(t, "days after two years", d.booked(catalog.Daily))
 	wantIDs(t, "a total in use after two years", d.booked(catalog.Total), "ever: 2 in 2")
-	d.forward(time.Until(midnight.AddDate(5, 0, 0)))
+	d.clock.Set(time.Until(midnight.AddDate(5, 0, 0)))
 	d.no(r.Prune(d.ctx))
 	wantIDs(t, "a total that nobody adds to any more", d.booked(catalog.Total))
 

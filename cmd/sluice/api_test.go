@@ -184,7 +184,7 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 			continue
 		}
 		if line == "WAIT" {
-			s.advance(time.Hour)
+			s.clock.Advance(time.Hour)
 			continue
 		}
 		printed := s.ok(t, strings.Fields(line)...)

@@ -158,7 +158,7 @@ func (s *stack) openGate(ctx context.Context, path string, log *slog.Logger) err
 	}
 	sanctions.Watch(guard)
 	s.registry.MustRegister(metrics.Refusals(refusals), sanctions)
-	s.gate, err = httplimit.NewGate(httplimit.Config{
+	s.gate, err = httplimit.Open(ctx, httplimit.Config{
 		Limiter: s.limiter, Policy: s.first, Resolver: s.catalog, Verify: httplimit.Keys(s.catalog), Audit: refusals, Abuse: guard, Log: log,
 	})
 	if err != nil {

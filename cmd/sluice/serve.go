@@ -193,7 +193,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	mux.Handle("/auth", auth)
 	behind := map[string]http.Handler{}
 	if f.envoy != "" {
-		service, err := envoy.New(envoy.Config{Limiter: s.limiter, Exact: s.exact, Dir: f.envoy, Settings: swapped.Settings, Log: log})
+		service, err := envoy.Open(envoy.Config{Limiter: s.limiter, Exact: s.exact, Dir: f.envoy, Settings: swapped.Settings, Log: log})
 		if err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (f *serveFlags) swapEnvoy(said func(flag string) bool) (envoy.Environment, 
 
 // api adds the HTTP API.
 func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access server.Access, alerts catalog.Thresholds, log *slog.Logger) error {
-	scheduler, err := schedule.New(s.slots, schedule.Options{Log: log, Sweep: true})
+	scheduler, err := schedule.New(schedule.Config{Store: s.slots, Log: log, Sweep: true})
 	if err != nil {
 		return err
 	}

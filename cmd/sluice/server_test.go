@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/schedule"
@@ -36,22 +37,10 @@ type testServer struct {
 	recorder *catalog.Recorder
 	replays  *idempotency.Keeper
 	keys     []string // ids that sessions have seen
+	clock    *testclock.Clock
 
 	mu    sync.Mutex
 	asked []*http.Request
-	now   time.Time
-}
-
-func (s *testServer) clock() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *testServer) advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
 }
 
 // both tells the usage recorder and the activity.
@@ -72,7 +61,7 @@ func (b both) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
 
 func startServer(t testing.TB, access server.Access) *testServer {
 	t.Helper()
-	s := &testServer{now: epoch}
+	s := &testServer{clock: testclock.New(epoch)}
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.DiscardHandler)
 	must := func(err error) {
@@ -83,24 +72,24 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	}
 	db, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "sluice.db"))
 	must(err)
-	buckets, err := memory.Open(memory.Config{Clock: s.clock, Log: log})
+	buckets, err := memory.Open(memory.Config{Clock: s.clock.Now, Log: log})
 	must(err)
-	cat, err := catalog.Open(ctx, catalog.Config{Store: catalogstore.New(db), Clock: s.clock, Log: log})
+	cat, err := catalog.Open(ctx, catalog.Config{Store: catalogstore.New(db), Clock: s.clock.Now, Log: log})
 	must(err)
 	must(cat.Declare(catalog.DefaultNamespace, &catalog.Declaration{
 		Name: "policy", System: catalog.Limits{"rpm": {Limit: sluice.MustParse("100/minute burst 20")}},
 	}))
-	s.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: catalogstore.New(db), Clock: s.clock, Log: log})
+	s.recorder, err = catalog.NewRecorder(catalog.RecorderConfig{Store: catalogstore.New(db), Clock: s.clock.Now, Log: log})
 	must(err)
-	slots, err := schedule.New(slotstore.New(db), schedule.Options{Clock: s.clock, Log: log})
+	slots, err := schedule.New(schedule.Config{Store: slotstore.New(db), Clock: s.clock.Now, Log: log})
 	must(err)
-	s.replays, err = idempotency.New(idempotency.Config{Store: replaystore.New(db, s.clock), Log: log})
+	s.replays, err = idempotency.New(idempotency.Config{Store: replaystore.New(db, s.clock.Now), Log: log})
 	must(err)
 	activity := sluice.NewActivity(0)
 	p, err := policy.Parse("test.yaml", []byte("version: 1\nlimits: {api: {match: /api/**, limit: 60/minute}}\nendpoints: {search: {match: POST /api/search, cost: 3}}\n"))
 	must(err)
 	limiter := sluice.New(buckets, sluice.WithObserver(both{s.recorder, activity}))
-	gate, err := httplimit.NewGate(httplimit.Config{Limiter: limiter, Policy: p, Resolver: cat, Log: log})
+	gate, err := httplimit.Open(t.Context(), httplimit.Config{Limiter: limiter, Policy: p, Resolver: cat, Log: log})
 	must(err)
 	handler, err := server.Handler(server.Config{
 		Limiter: limiter, Gate: gate,

@@ -96,7 +96,7 @@ func playSession(t *testing.T, text string) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.advance(d)
+			s.clock.Advance(d)
 		case strings.HasPrefix(line, "# "):
 			if out.Len() > 0 {
 				out.WriteByte('\n')

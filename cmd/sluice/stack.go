@@ -84,7 +84,7 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 		}
 	}()
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
-	if s.tracing, err = tracing.Setup(ctx, tracing.Config{Log: log}); err != nil {
+	if s.tracing, err = tracing.Open(ctx, tracing.Config{Log: log}); err != nil {
 		return s, err
 	}
 	s.closers = append(s.closers, func() error {
@@ -153,7 +153,7 @@ func (s *stack) followPolicy(ctx context.Context, path string, log *slog.Logger)
 			return err
 		}
 	} else {
-		live, err := policy.Watch(ctx, path, policy.Options{Log: log, Prepare: s.use})
+		live, err := policy.Watch(ctx, path, policy.WatchConfig{Log: log, Prepare: s.use})
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func (f *fixture) settle(tenant string) []*idempotency.Claim {
 		if i > 0 {
 			f.finishAs(c, idempotency.State(i), key+" of "+tenant, nil)
 		}
-		note.Replays = append(note.Replays, idempotency.Replayed{ID: c.Scope.ID(), Tenant: tenant, N: 1, At: f.clock()})
+		note.Replays = append(note.Replays, idempotency.Replayed{ID: c.Scope.ID(), Tenant: tenant, N: 1, At: f.clock.Now()})
 		all = append(all, c)
 	}
 	f.is("note", f.store.Note(context.Background(), note), nil)
@@ -143,10 +143,10 @@ func (f *fixture) forgetRunning() {
 
 	// One that crashed, and one that was taken over.
 	f.wants(first, idempotency.Claimed)
-	f.pass(life)
+	f.clock.Advance(life)
 	f.forgetAll(acme, 1)
 	f.wants(first, idempotency.Claimed)
-	f.pass(life)
+	f.clock.Advance(life)
 	over := claim("k", 3, 7)
 	f.wants(over, idempotency.TakenOver)
 	f.forgetAll(acme, 1)

@@ -21,11 +21,11 @@ func (f *fixture) figures() {
 		f.wants(c, idempotency.Claimed)
 		f.finish(c, "result", nil)
 		replays = append(replays, idempotency.Replayed{
-			ID: c.Scope.ID(), Tenant: tenant, N: int64(i + 1), At: f.clock().Add(time.Duration(i) * time.Second),
+			ID: c.Scope.ID(), Tenant: tenant, N: int64(i + 1), At: f.clock.Now().Add(time.Duration(i) * time.Second),
 		})
 	}
 	gone := claim("gone", 1, 7)
-	replays = append(replays, idempotency.Replayed{ID: gone.Scope.ID(), Tenant: "acme", N: 1, At: f.clock()})
+	replays = append(replays, idempotency.Replayed{ID: gone.Scope.ID(), Tenant: "acme", N: 1, At: f.clock.Now()})
 	note := &idempotency.Activity{
 		Counts: []idempotency.Count{
 			{Everyone: true, Name: "replays", N: 5}, {Everyone: true, Name: "bytes_stored", N: 1 << 40},
@@ -79,14 +79,14 @@ func (f *fixture) sweep(expires bool) {
 			f.finish(c, "result", nil)
 		}
 	}
-	f.pass(ttl / 2)
+	f.clock.Advance(ttl / 2)
 	kept := claim("kept", 1, 7)
 	f.wants(kept, idempotency.Claimed)
 	f.finish(kept, "kept", nil)
 	swept, err := f.store.Sweep(ctx, 20)
 	f.is("sweep", err, nil)
 	f.same("swept before anything expired", swept, 0)
-	f.pass(ttl / 2)
+	f.clock.Advance(ttl / 2)
 	var counts []int
 	for range 4 {
 		swept, err := f.store.Sweep(ctx, 20)
@@ -127,9 +127,9 @@ func (f *fixture) race() {
 	for i := range 5 {
 		key := fmt.Sprint("race", i)
 		round(key, idempotency.Claimed)
-		f.pass(life)
+		f.clock.Advance(life)
 		round(key, idempotency.TakenOver)
-		f.pass(ttl)
+		f.clock.Advance(ttl)
 		round(key, idempotency.Claimed)
 	}
 }
@@ -137,7 +137,7 @@ func (f *fixture) race() {
 // agree does the same at random to the store and to the one in memory, which
 // decides by the reference.
 func (f *fixture) agree() {
-	reference, err := idempotency.OpenMemory(idempotency.MemoryConfig{Clock: f.clock})
+	reference, err := idempotency.NewMemory(idempotency.MemoryConfig{Clock: f.clock.Now})
 	f.is("open", err, nil)
 	random := rand.New(rand.NewPCG(3, 4))
 	ctx := context.Background()
@@ -190,14 +190,14 @@ func (f *fixture) agree() {
 		}
 		switch random.IntN(10) {
 		case 0:
-			f.pass(life/2 + time.Duration(random.IntN(3)-1)*time.Microsecond)
+			f.clock.Advance(life/2 + time.Duration(random.IntN(3)-1)*time.Microsecond)
 		case 1:
-			f.pass(time.Duration(random.Int64N(int64(life))).Truncate(time.Microsecond))
+			f.clock.Advance(time.Duration(random.Int64N(int64(life))).Truncate(time.Microsecond))
 		case 2:
-			f.pass(-time.Duration(random.Int64N(int64(life))).Truncate(time.Microsecond))
+			f.clock.Advance(-time.Duration(random.Int64N(int64(life))).Truncate(time.Microsecond))
 		case 3:
 			if random.IntN(15) == 0 {
-				f.pass(ttl)
+				f.clock.Advance(ttl)
 			}
 		}
 	}

@@ -11,9 +11,9 @@ import (
 func (f *fixture) lifecycle() {
 	first, second := claim("k", 1, 7), claim("k", 2, 7)
 	f.looks(first, idempotency.ErrNotFound)
-	started := f.clock()
+	started := f.clock.Now()
 	f.wants(first, idempotency.Claimed)
-	f.pass(time.Second)
+	f.clock.Advance(time.Second)
 	a := f.wants(second, idempotency.Busy)
 	f.same("claim end", a.Record.ClaimEnds.UTC(), started.Add(life))
 	f.same("start", a.Record.Started.UTC(), started)
@@ -40,7 +40,7 @@ func (f *fixture) mismatch() {
 	first, other := claim("k", 1, 7), claim("k", 2, 8)
 	f.wants(first, idempotency.Claimed)
 	f.wants(other, idempotency.Mismatch) // running
-	f.pass(life)
+	f.clock.Advance(life)
 	f.wants(other, idempotency.Mismatch) // crashed: nobody takes over with something else
 	f.finishAs(first, idempotency.Failed, "no", nil)
 	f.wants(other, idempotency.Mismatch) // failed
@@ -48,7 +48,7 @@ func (f *fixture) mismatch() {
 	f.wants(again, idempotency.TakenOver)
 	f.finish(again, "yes", nil)
 	f.wants(other, idempotency.Mismatch) // done
-	f.pass(ttl)
+	f.clock.Advance(ttl)
 	f.wants(other, idempotency.Claimed) // expired
 }
 
@@ -56,10 +56,10 @@ func (f *fixture) takeover() {
 	first, careful, second, third := claim("k", 1, 7), claim("k", 2, 7), claim("k", 3, 7), claim("k", 4, 7)
 	careful.TakeOver = false
 	f.wants(first, idempotency.Claimed)
-	f.pass(life - time.Microsecond)
+	f.clock.Advance(life - time.Microsecond)
 	f.wants(second, idempotency.Busy)
 	f.wants(careful, idempotency.Busy)
-	f.pass(time.Microsecond) // nothing is left of its life, which is not the same as no life
+	f.clock.Advance(time.Microsecond) // nothing is left of its life, which is not the same as no life
 	f.wants(careful, idempotency.Unknown)
 	if r := f.looks(first, nil); !r.Crashed {
 		f.Error("the record does not look crashed")
@@ -80,7 +80,7 @@ func (f *fixture) takeover() {
 	// One whose claim has lapsed, but whom nobody took over, still holds it.
 	late := claim("late", 1, 7)
 	f.wants(late, idempotency.Claimed)
-	f.pass(2 * life)
+	f.clock.Advance(2 * life)
 	f.finish(late, "late", nil)
 }
 
@@ -89,11 +89,11 @@ func (f *fixture) extend() {
 	f.extends(first, idempotency.ErrLost)
 	f.wants(first, idempotency.Claimed)
 	for range 5 {
-		f.pass(life * 9 / 10)
+		f.clock.Advance(life * 9 / 10)
 		f.extends(first, nil)
 	}
 	f.wants(second, idempotency.Busy)
-	f.pass(life)
+	f.clock.Advance(life)
 	f.wants(second, idempotency.TakenOver)
 }
 
@@ -102,7 +102,7 @@ func (f *fixture) resend() {
 	f.wants(first, idempotency.Claimed)
 	f.wants(first, idempotency.Claimed)
 	f.same("attempts", f.looks(first, nil).Attempts, 1)
-	f.pass(life + time.Second)
+	f.clock.Advance(life + time.Second)
 	f.wants(first, idempotency.Claimed) // it has lapsed, but it is still its own
 }
 
@@ -147,11 +147,11 @@ func (f *fixture) failed() {
 func (f *fixture) expiry() {
 	first, second := claim("k", 1, 7), claim("k", 2, 8)
 	f.wants(first, idempotency.Claimed)
-	f.pass(time.Minute)
+	f.clock.Advance(time.Minute)
 	f.finish(first, "result", nil) // from here
-	f.pass(ttl - time.Microsecond)
+	f.clock.Advance(ttl - time.Microsecond)
 	f.wants(claim("k", 3, 7), idempotency.Finished)
-	f.pass(time.Microsecond)
+	f.clock.Advance(time.Microsecond)
 	f.looks(first, idempotency.ErrNotFound)
 	f.forgets(first, idempotency.ErrNotFound)
 	a := f.wants(second, idempotency.Claimed)
@@ -162,7 +162,7 @@ func (f *fixture) expiry() {
 	// A run that nobody extended or settled goes as well.
 	stuck := claim("stuck", 1, 7)
 	f.wants(stuck, idempotency.Claimed)
-	f.pass(ttl)
+	f.clock.Advance(ttl)
 	f.finish(stuck, "too late", idempotency.ErrLost)
 	f.wants(claim("stuck", 2, 8), idempotency.Claimed)
 }
@@ -175,14 +175,14 @@ func (f *fixture) clockBack() {
 	f.wants(crashed, idempotency.Claimed)
 	f.wants(alive, idempotency.Claimed)
 
-	f.pass(-30 * time.Minute)
+	f.clock.Advance(-30 * time.Minute)
 	f.wants(claim("done", 2, 7), idempotency.Finished)
 	a := f.wants(claim("crashed", 2, 7), idempotency.Busy)
-	f.same("claim end", a.Record.ClaimEnds.UTC(), f.clock().Add(life))
+	f.same("claim end", a.Record.ClaimEnds.UTC(), f.clock.Now().Add(life))
 	f.wants(claim("alive", 2, 7), idempotency.Busy)
-	f.pass(life / 2)
+	f.clock.Advance(life / 2)
 	f.extends(alive, nil)
-	f.pass(life / 2)
+	f.clock.Advance(life / 2)
 	f.wants(claim("crashed", 2, 7), idempotency.TakenOver)
 	f.wants(claim("alive", 2, 7), idempotency.Busy)
 }
@@ -192,12 +192,12 @@ func (f *fixture) clockForward() {
 	f.wants(done, idempotency.Claimed)
 	f.finish(done, "result", nil)
 	f.wants(running, idempotency.Claimed)
-	f.pass(30 * time.Minute)
+	f.clock.Advance(30 * time.Minute)
 	f.wants(claim("done", 2, 7), idempotency.Finished)
 	second := claim("running", 2, 7)
 	f.wants(second, idempotency.TakenOver)
 	f.finish(running, "old", idempotency.ErrLost)
-	f.pass(-30 * time.Minute) // and back
+	f.clock.Advance(-30 * time.Minute) // and back
 	f.extends(second, nil)
 	f.finish(second, "new", nil)
 	f.same("result", string(f.looks(second, nil).Result), "new")

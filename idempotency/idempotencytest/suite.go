@@ -4,25 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/testclock"
 )
 
 // Open makes an empty store whose time is now. It ends with the test.
 type Open func(tb testing.TB, now func() time.Time) idempotency.Store
 
-// Options of a run.
-type Options struct {
+// Config configures a run.
+type Config struct {
 	// Expires is set if records that have expired go by themselves, so that
 	// there is nothing to sweep.
 	Expires bool
 }
 
 // Run runs the suite.
-func (o Options) Run(t *testing.T, open Open) {
+func (config Config) Run(t *testing.T, open Open) {
 	for _, test := range []struct {
 		name string
 		run  func(*fixture)
@@ -40,7 +40,7 @@ func (o Options) Run(t *testing.T, open Open) {
 		{"scopes are apart, whatever their bytes", (*fixture).scopes},
 		{"results of any bytes come back", (*fixture).results},
 		{"figures add up, and recent replays come in order", (*fixture).figures},
-		{"expired records are swept in batches", func(f *fixture) { f.sweep(o.Expires) }},
+		{"expired records are swept in batches", func(f *fixture) { f.sweep(config.Expires) }},
 		{"all of a tenant is forgotten, and nothing of others", (*fixture).forgetTenant},
 		{"all of a namespace is forgotten, and nothing of others", (*fixture).forgetNamespace},
 		{"a run whose record was forgotten with all others stores nothing", (*fixture).forgetRunning},
@@ -50,8 +50,8 @@ func (o Options) Run(t *testing.T, open Open) {
 		{"random steps agree with the reference", (*fixture).agree},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := &fixture{TB: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-			f.store = open(t, f.clock)
+			f := &fixture{TB: t, clock: testclock.New(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
+			f.store = open(t, f.clock.Now)
 			test.run(f)
 		})
 	}
@@ -60,21 +60,7 @@ func (o Options) Run(t *testing.T, open Open) {
 type fixture struct {
 	testing.TB
 	store idempotency.Store
-
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (f *fixture) clock() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
-
-func (f *fixture) pass(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
+	clock *testclock.Clock
 }
 
 const (
@@ -105,8 +91,8 @@ func (f *fixture) wants(c *idempotency.Claim, want idempotency.Verdict) idempote
 	if a.Record.Scope != c.Scope {
 		f.Errorf("scope %+v, want %+v", a.Record.Scope, c.Scope)
 	}
-	if !a.Now.Equal(f.clock()) {
-		f.Errorf("the answer's time is %s, want %s", a.Now, f.clock())
+	if !a.Now.Equal(f.clock.Now()) {
+		f.Errorf("the answer's time is %s, want %s", a.Now, f.clock.Now())
 	}
 	if want != idempotency.Finished && a.Record.Result != nil {
 		f.Errorf("a result comes with verdict %s", want)

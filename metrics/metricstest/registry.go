@@ -81,12 +81,12 @@ func Registry(t *testing.T) *prometheus.Registry {
 
 	path := filepath.Join(dir, "policy.yaml")
 	must(os.WriteFile(path, []byte("version: 1\nsystem:\n  limit: {rpm: 1/hour}\n"), 0o600))
-	live, err := policy.Watch(t.Context(), path, policy.Options{Log: log})
+	live, err := policy.Watch(t.Context(), path, policy.WatchConfig{Log: log})
 	must(err)
 	t.Cleanup(live.Close)
 	register(metrics.Policy(live))
 
-	scheduler, err := schedule.New(slotstore.New(db), schedule.Options{Log: log})
+	scheduler, err := schedule.New(schedule.Config{Store: slotstore.New(db), Log: log})
 	must(err)
 	keeper, err := idempotency.New(idempotency.Config{Store: replaystore.New(db, nil), Log: log})
 	must(err)

@@ -12,7 +12,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	address := postgrestest.Database(t)
-	storetest.Options{Steps: 2000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
+	storetest.Config{Steps: 2000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
 		return open(tb, postgres.Config{Address: address, Clock: now})
 	})
 }

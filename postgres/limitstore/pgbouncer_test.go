@@ -24,7 +24,7 @@ func TestPgBouncer(t *testing.T) {
 	if limitstore.Pooled(open(t, postgres.Config{Address: address, Clock: time.Now})) {
 		t.Error("the store takes the server itself for a pooler")
 	}
-	for _, check := range (storetest.Options{Steps: 300}).Checks() {
+	for _, check := range (storetest.Config{Steps: 300}).Checks() {
 		if !strings.HasPrefix(check.Name, "random") && !strings.HasPrefix(check.Name, "concurrent") {
 			continue
 		}

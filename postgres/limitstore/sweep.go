@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 const (
@@ -20,13 +22,7 @@ const (
 
 // sweepRegularly deletes expired buckets and receipts, a few at a time.
 func (s *Store) sweepRegularly() {
-	for {
-		wait := sweepEvery + rand.N(sweepEvery/4)
-		select {
-		case <-s.db.Life().Done():
-			return
-		case <-time.After(wait):
-		}
+	for backoff.Sleep(s.db.Life(), sweepEvery+rand.N(sweepEvery/4)) {
 		if _, err := s.sweep(s.db.Life(), sweepEvery); err != nil && s.db.Life().Err() == nil {
 			s.db.Config.Log.Warn("postgres store: expired buckets could not be swept", "error", err)
 		}

@@ -27,7 +27,7 @@ func open(tb testing.TB, config postgres.Config) *replaystore.Store {
 func TestReplaysConformance(t *testing.T) {
 	address := postgrestest.Database(t)
 	open(t, postgres.Config{Address: address})
-	idempotencytest.Options{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+	idempotencytest.Config{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
 		postgrestest.Exec(tb, address, "TRUNCATE sluice.replay, sluice.replay_figure")
 		return open(tb, postgres.Config{Address: address, Clock: now, Timeout: 20 * time.Second})
 	})

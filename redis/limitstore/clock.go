@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // clocks compares the servers' time with this process's monotonic one, to notice
@@ -73,7 +75,7 @@ func (c *clocks) saw(addr string, there int64, asked time.Time, log *slog.Logger
 func (s *Store) watchClocks() {
 	for s.db.Life().Err() == nil {
 		s.lookAtClocks()
-		rest(s.db.Life(), clockEvery)
+		backoff.Sleep(s.db.Life(), backoff.Jitter(clockEvery))
 	}
 }
 

@@ -35,7 +35,7 @@ func TestClusterConformance(t *testing.T) {
 		}
 		return open(tb, redis.Config{Address: cluster.URL(), Clock: now})
 	}
-	for _, check := range (storetest.Options{Steps: 1500}).Checks() {
+	for _, check := range (storetest.Config{Steps: 1500}).Checks() {
 		if slices.Contains(notAcrossSlots, check.Name) {
 			continue
 		}

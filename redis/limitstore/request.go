@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/combine"
 )
 
 // kind is what the script is asked to do.
@@ -49,7 +50,8 @@ type request struct {
 	// of one record.
 	order []int
 
-	passage // while it is combined with others
+	combine.Ticket // while it is combined with others
+	reply          string
 
 	// Room for what most requests need.
 	keyRoom    [2]string
@@ -63,7 +65,7 @@ var requests = sync.Pool{New: func() any { return &request{} }}
 
 // free gives a request back. Nobody else may know it any more.
 func (r *request) free() {
-	*r = request{passage: passage{done: r.done}}
+	*r = request{Ticket: r.Again()}
 	requests.Put(r)
 }
 

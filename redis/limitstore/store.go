@@ -36,7 +36,7 @@ func Open(ctx context.Context, config redis.Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db}
-	s.combiner.start(db.Cluster)
+	s.combine()
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

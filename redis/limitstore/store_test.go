@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 	server := redistest.Start(t)
 	for _, separate := range []bool{false, true} {
 		t.Run(map[bool]string{false: "combined", true: "separate"}[separate], func(t *testing.T) {
-			storetest.Options{Steps: 4000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
+			storetest.Config{Steps: 4000}.Run(t, func(tb testing.TB, now func() time.Time) sluice.Store {
 				server.Must("FLUSHALL")
 				return open(tb, redis.Config{Address: server.URL(), Clock: now, Separate: separate})
 			})

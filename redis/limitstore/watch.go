@@ -1,14 +1,13 @@
 package limitstore
 
 import (
-	"context"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
 // Watch calls wake with the keys of buckets that got more room, which the script
@@ -17,13 +16,14 @@ import (
 // subscription is missed, so everybody who waits then looks again.
 func (s *Store) Watch(wake func(sluice.Key)) {
 	s.db.Go(func() {
-		for attempt := 0; s.db.Life().Err() == nil; attempt++ {
+		pauses := backoff.Pauses{First: 30 * time.Millisecond, Max: 2 * time.Second}
+		for attempt := 1; s.db.Life().Err() == nil; attempt++ {
 			started := time.Now()
 			s.listen(wake)
 			if time.Since(started) > time.Minute {
-				attempt = 0
+				attempt = 1
 			}
-			rest(s.db.Life(), 20*time.Millisecond<<min(attempt, 6))
+			pauses.Wait(s.db.Life(), attempt)
 		}
 	})
 }
@@ -62,14 +62,4 @@ func parseRoom(message string) (sluice.Key, bool) {
 	k, ok := parseRecordKey(record)
 	k.Limit = strings.Clone(name)
 	return k, ok
-}
-
-// rest waits for about d.
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -29,7 +29,7 @@ func open(tb testing.TB, config redis.Config) *replaystore.Store {
 
 func TestReplaysConformance(t *testing.T) {
 	server := redistest.Start(t)
-	idempotencytest.Options{Expires: true}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+	idempotencytest.Config{Expires: true}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
 		server.Must("FLUSHALL")
 		return open(tb, redis.Config{Address: server.URL(), Clock: now})
 	})
@@ -38,7 +38,7 @@ func TestReplaysConformance(t *testing.T) {
 // Each record is a slot of its own, and figures are others again.
 func TestReplaysOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	idempotencytest.Options{Expires: true}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+	idempotencytest.Config{Expires: true}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
 		for _, node := range cluster.Primaries() {
 			node.Must("FLUSHALL")
 		}

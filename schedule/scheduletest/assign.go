@@ -90,10 +90,10 @@ func refusesBadRequests(t *testing.T, b *bench) {
 
 func pastMeansNow(t *testing.T, b *bench) {
 	b.plan(t, small())
-	b.advance(2 * time.Second)
+	b.clock.Advance(2 * time.Second)
 	for i := range 3 {
 		slot := b.assign(t, fmt.Sprint("e", i), noon.Add(-time.Hour))
-		if slot.Scheduled.Before(b.clock()) {
+		if slot.Scheduled.Before(b.clock.Now()) {
 			t.Errorf("scheduled %s, before now", slot.Scheduled)
 		}
 	}
@@ -223,9 +223,9 @@ func preparesMore(t *testing.T, b *bench) {
 // answer: time goes on between preparing windows and searching them.
 func tinyWindows(t *testing.T, b *bench) {
 	b.plan(t, schedule.Plan{WindowSize: time.Millisecond})
-	s, err := schedule.New(b.store, schedule.Options{Log: slog.New(slog.DiscardHandler), Clock: func() time.Time {
-		b.advance(time.Second)
-		return b.clock()
+	s, err := schedule.New(schedule.Config{Store: b.store, Log: slog.New(slog.DiscardHandler), Clock: func() time.Time {
+		b.clock.Advance(time.Second)
+		return b.clock.Now()
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 func (b *bench) claim(t *testing.T, worker string, max int) []schedule.Slot {
 	t.Helper()
 	slots, err := b.store.Claim(t.Context(), schedule.Claiming{
-		Plan: "p", Worker: worker, Now: b.clock(), Until: b.clock().Add(10 * time.Second), Max: max,
+		Plan: "p", Worker: worker, Now: b.clock.Now(), Until: b.clock.Now().Add(10 * time.Second), Max: max,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -26,8 +26,8 @@ func (b *bench) claim(t *testing.T, worker string, max int) []schedule.Slot {
 func (b *bench) finish(t *testing.T, s *schedule.Slot, action schedule.Action, due time.Time) error {
 	t.Helper()
 	return b.store.Finish(t.Context(), "", schedule.Finish{
-		Claim: schedule.Claim{Event: s.Event, Fence: s.Fence}, Action: action, Now: b.clock(), Due: due,
-		Started: b.clock(), Finished: b.clock(), Detail: "because",
+		Claim: schedule.Claim{Event: s.Event, Fence: s.Fence}, Action: action, Now: b.clock.Now(), Due: due,
+		Started: b.clock.Now(), Finished: b.clock.Now(), Detail: "because",
 	})
 }
 
@@ -69,7 +69,7 @@ func cancelling(t *testing.T, b *bench) {
 	if _, err := b.Cancel(t.Context(), "nope", ""); !errors.Is(err, schedule.ErrNotFound) {
 		t.Errorf("no such event: %v", err)
 	}
-	b.advance(time.Minute)
+	b.clock.Advance(time.Minute)
 	if n := len(b.claim(t, "w", 10)); n != 4 {
 		t.Errorf("%d slots claimed, want the 4 that are not cancelled", n)
 	}
@@ -92,10 +92,10 @@ func claims(t *testing.T, b *bench) {
 	if err != nil || !next.Equal(slot.Scheduled) {
 		t.Errorf("%v: next due at %s, want %s", err, next, slot.Scheduled)
 	}
-	if n := len(b.claim(t, "early", 10)); n != 0 && slot.Scheduled.After(b.clock()) {
+	if n := len(b.claim(t, "early", 10)); n != 0 && slot.Scheduled.After(b.clock.Now()) {
 		t.Errorf("%d slots claimed before they were due", n)
 	}
-	b.advance(5 * time.Second)
+	b.clock.Advance(5 * time.Second)
 	got := b.claim(t, "w", 10)
 	if len(got) != 1 || got[0].Event != "e" || got[0].Attempts != 1 || got[0].State != schedule.Running ||
 		got[0].Worker != "w" || got[0].Fence == 0 || string(got[0].Payload) != `[1]` {
@@ -104,7 +104,7 @@ func claims(t *testing.T, b *bench) {
 	if n := len(b.claim(t, "other", 10)); n != 0 {
 		t.Errorf("%d slots claimed twice", n)
 	}
-	if err := b.finish(t, &got[0], schedule.Retried, b.clock().Add(time.Minute)); err != nil {
+	if err := b.finish(t, &got[0], schedule.Retried, b.clock.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.finish(t, &got[0], schedule.Finished, time.Time{}); !errors.Is(err, schedule.ErrClaimLost) {
@@ -113,12 +113,12 @@ func claims(t *testing.T, b *bench) {
 	if n := len(b.claim(t, "w", 10)); n != 0 {
 		t.Errorf("%d slots claimed before the retry was due", n)
 	}
-	b.advance(time.Minute)
+	b.clock.Advance(time.Minute)
 	second := b.claim(t, "w", 10)
 	if len(second) != 1 || second[0].Attempts != 2 || second[0].Fence <= got[0].Fence {
 		t.Fatalf("claimed %+v", second)
 	}
-	if err := b.finish(t, &second[0], schedule.Released, b.clock()); err != nil {
+	if err := b.finish(t, &second[0], schedule.Released, b.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	third := b.claim(t, "w", 10)
@@ -140,23 +140,23 @@ func claims(t *testing.T, b *bench) {
 func lostClaims(t *testing.T, b *bench) {
 	b.plan(t, small())
 	b.assign(t, "e", noon)
-	b.advance(5 * time.Second)
+	b.clock.Advance(5 * time.Second)
 	slow := b.claim(t, "slow", 1)[0]
 	claim := []schedule.Claim{{Event: "e", Fence: slow.Fence}}
-	b.advance(9 * time.Second)
-	if lost, err := b.store.Renew(t.Context(), "", claim, b.clock().Add(10*time.Second)); err != nil || len(lost) != 0 {
+	b.clock.Advance(9 * time.Second)
+	if lost, err := b.store.Renew(t.Context(), "", claim, b.clock.Now().Add(10*time.Second)); err != nil || len(lost) != 0 {
 		t.Fatalf("%v: renewing in time lost %v", err, lost)
 	}
-	b.advance(9 * time.Second)
+	b.clock.Advance(9 * time.Second)
 	if n := len(b.claim(t, "other", 1)); n != 0 {
 		t.Fatal("claimed though it was renewed")
 	}
-	b.advance(2 * time.Second)
+	b.clock.Advance(2 * time.Second)
 	other := b.claim(t, "other", 1)
 	if len(other) != 1 || other[0].Attempts != 2 || other[0].Fence <= slow.Fence {
 		t.Fatalf("claimed %+v", other)
 	}
-	if lost, err := b.store.Renew(t.Context(), "", claim, b.clock().Add(time.Hour)); err != nil || len(lost) != 1 {
+	if lost, err := b.store.Renew(t.Context(), "", claim, b.clock.Now().Add(time.Hour)); err != nil || len(lost) != 1 {
 		t.Errorf("%v: renewing too late lost %v", err, lost)
 	}
 	if err := b.finish(t, &slow, schedule.Finished, time.Time{}); !errors.Is(err, schedule.ErrClaimLost) {
@@ -174,7 +174,7 @@ func lostClaims(t *testing.T, b *bench) {
 func pausing(t *testing.T, b *bench) {
 	b.plan(t, small())
 	b.assign(t, "e", noon)
-	b.advance(5 * time.Second)
+	b.clock.Advance(5 * time.Second)
 	if err := b.Pause(t.Context(), "p"); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func confirming(t *testing.T, b *bench) {
 	if slot, err := b.Slot(t.Context(), "e"); err != nil || !slot.Due.IsZero() {
 		t.Errorf("%v: %+v is never due", err, slot)
 	}
-	b.advance(1000 * time.Hour)
+	b.clock.Advance(1000 * time.Hour)
 	if n := len(b.claim(t, "w", 1)); n != 0 {
 		t.Error("a dispatcher claimed what its owner runs")
 	}
@@ -228,7 +228,7 @@ func manyClaimers(t *testing.T, b *bench) {
 	b.plan(t, schedule.Plan{MaxPerWindow: 1000})
 	const events = 60
 	b.batch(t, requests(events, "e", func(int) time.Time { return noon }))
-	b.advance(time.Hour)
+	b.clock.Advance(time.Hour)
 	var mu sync.Mutex
 	claimed := map[string]int{}
 	var group sync.WaitGroup
@@ -237,7 +237,7 @@ func manyClaimers(t *testing.T, b *bench) {
 		group.Go(func() {
 			for {
 				slots, err := store.Claim(context.Background(), schedule.Claiming{
-					Plan: "p", Worker: fmt.Sprint("w", n), Now: b.clock(), Until: b.clock().Add(time.Minute), Max: 7,
+					Plan: "p", Worker: fmt.Sprint("w", n), Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute), Max: 7,
 				})
 				if err != nil {
 					t.Error(err)
@@ -251,7 +251,7 @@ func manyClaimers(t *testing.T, b *bench) {
 					claimed[slots[i].Event]++
 					mu.Unlock()
 					err := store.Finish(context.Background(), "", schedule.Finish{
-						Claim: schedule.Claim{Event: slots[i].Event, Fence: slots[i].Fence}, Action: schedule.Finished, Now: b.clock(),
+						Claim: schedule.Claim{Event: slots[i].Event, Fence: slots[i].Fence}, Action: schedule.Finished, Now: b.clock.Now(),
 					})
 					if err != nil {
 						t.Error(err)

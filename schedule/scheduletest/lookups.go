@@ -70,11 +70,11 @@ func reconciling(t *testing.T, b *bench) {
 	if _, err := b.Confirm(t.Context(), "confirmed", "owner"); err != nil {
 		t.Fatal(err)
 	}
-	b.advance(5 * time.Second)
+	b.clock.Advance(5 * time.Second)
 	if slots := b.claim(t, "w", 1); len(slots) != 1 || slots[0].Event != "soon" {
 		t.Fatalf("claimed %+v", slots)
 	}
-	b.advance(11 * time.Minute)
+	b.clock.Advance(11 * time.Minute)
 	b.assign(t, "young", noon.Add(time.Hour))
 	before := b.used(t)
 

@@ -3,10 +3,10 @@ package scheduletest
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/schedule"
 )
 
@@ -60,7 +60,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"many sweepers while events are assigned", manySweepers},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := &bench{Database: fresh(t), now: noon}
+			b := &bench{Database: fresh(t), clock: testclock.New(noon)}
 			b.store = b.Open()
 			b.Scheduler = b.node(t, b.store, "")
 			test.run(t, b)
@@ -76,27 +76,13 @@ type bench struct {
 	Database
 	*schedule.Scheduler
 	store schedule.Store
-
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (b *bench) clock() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.now
-}
-
-func (b *bench) advance(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.now = b.now.Add(d)
+	clock *testclock.Clock
 }
 
 // node is another scheduler.
 func (b *bench) node(t *testing.T, store schedule.Store, namespace string) *schedule.Scheduler {
 	t.Helper()
-	s, err := schedule.New(store, schedule.Options{Namespace: namespace, Clock: b.clock, Log: slog.New(slog.DiscardHandler)})
+	s, err := schedule.New(schedule.Config{Store: store, Namespace: namespace, Clock: b.clock.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,14 +98,14 @@ func sweeping(t *testing.T, b *bench) {
 	b.cancel(t, "withdrawn")
 	frontier := b.frontier(t)
 
-	b.advance(6 * day)
+	b.clock.Advance(6 * day)
 	b.end(t, "late", nil)
-	b.advance(day)
+	b.clock.Advance(day)
 	b.sweep(t, schedule.Removed{}) // all windows ended less than 7 days ago
 	if slot := b.assign(t, "cancelled", noon); !slot.Existing || slot.State != schedule.Cancelled {
 		t.Errorf("%+v is not the slot that it had", slot)
 	}
-	b.advance(time.Minute)
+	b.clock.Advance(time.Minute)
 	b.sweep(t, schedule.Removed{Slots: 3, Windows: 4})
 	b.gone(t, "done", "failed", "cancelled", "reclaimed")
 	b.kept(t, "waiting", "running", "late", "early", "withdrawn", "ahead")
@@ -123,13 +123,13 @@ func sweeping(t *testing.T, b *bench) {
 	if slot := b.assign(t, "done", noon); slot.Existing || slot.State != schedule.Waiting {
 		t.Errorf("%+v is not new", slot)
 	}
-	b.advance(6 * day)
+	b.clock.Advance(6 * day)
 	b.sweep(t, schedule.Removed{Slots: 1, Windows: 1}) // late
 	b.gone(t, "late")
 
 	// What never finished keeps its window, and only that.
 	b.cancel(t, "ahead")
-	b.advance(1000 * day)
+	b.clock.Advance(1000 * day)
 	b.end(t, "waiting", nil)
 	if _, err := b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -137,13 +137,13 @@ func sweeping(t *testing.T, b *bench) {
 	b.gone(t, "early", "withdrawn", "ahead")
 	b.kept(t, "waiting", "running", "done")
 	b.cancel(t, "done")
-	b.advance(8 * day)
+	b.clock.Advance(8 * day)
 	if _, err := b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, b.used(t), map[int]int{16: 1})
 	for _, r := range []schedule.Retention{{Slots: time.Minute}, {Audit: time.Minute}, {Slots: -1}} {
-		_, err := schedule.New(b.store, schedule.Options{Retention: r})
+		_, err := schedule.New(schedule.Config{Store: b.store, Retention: r})
 		var field *sluice.FieldError
 		if !errors.As(err, &field) {
 			t.Errorf("%+v: %v, want a field error", r, err)
@@ -159,19 +159,19 @@ func sweepsLongWindows(t *testing.T, b *bench) {
 	b.end(t, "done", nil)
 	b.cancel(t, "cancelled")
 	end := first.Window.Add(30 * day)
-	b.advance(end.Sub(noon) - time.Minute)
+	b.clock.Advance(end.Sub(noon) - time.Minute)
 	b.sweep(t, schedule.Removed{})
-	if slot := b.assign(t, "new", b.clock()); !slot.Window.Equal(first.Window) {
+	if slot := b.assign(t, "new", b.clock.Now()); !slot.Window.Equal(first.Window) {
 		t.Errorf("window %s, want the one that goes on, %s", slot.Window, first.Window)
 	}
 	b.end(t, "new", nil)
 	b.used(t) // counters agree with slots
-	b.advance(7 * day)
+	b.clock.Advance(7 * day)
 	b.sweep(t, schedule.Removed{})
-	b.advance(time.Minute + time.Second)
+	b.clock.Advance(time.Minute + time.Second)
 	b.sweep(t, schedule.Removed{Slots: 3, Windows: 1})
 	expect(t, b.used(t), map[int]int{})
-	b.assign(t, "next", b.clock())
+	b.assign(t, "next", b.clock.Now())
 }
 
 // sweepLeavesRoom compares what can be assigned with and without sweeping.
@@ -179,8 +179,8 @@ func sweepLeavesRoom(t *testing.T, b *bench) {
 	b.plan(t, schedule.Plan{MaxPerWindow: 2, Headroom: 3})
 	b.assign(t, "old", noon)
 	b.end(t, "old", nil)
-	b.advance(8 * day)
-	now := b.clock()
+	b.clock.Advance(8 * day)
+	now := b.clock.Now()
 	for i := range 3 {
 		b.assign(t, fmt.Sprint("before", i), now)
 	}
@@ -199,9 +199,9 @@ func sweepLeavesRoom(t *testing.T, b *bench) {
 	// windows missing.
 	b.assign(t, "cancelled", now.Add(16*time.Second))
 	b.cancel(t, "cancelled")
-	b.advance(30 * day)
+	b.clock.Advance(30 * day)
 	b.sweep(t, schedule.Removed{Slots: 1, Windows: 1})
-	b.advance(-30 * day)
+	b.clock.Advance(-30 * day)
 	fresh = b.node(t, b.Open(), "")
 	if slot, err := fresh.Assign(t.Context(), schedule.Request{Event: "again", Plan: "p", At: now.Add(16 * time.Second)}); err != nil || !slot.Window.Equal(now.Add(16*time.Second)) {
 		t.Errorf("%v: window %s, want %s", err, slot.Window, now.Add(16*time.Second))
@@ -223,19 +223,19 @@ func sweepsAudit(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	b.assign(t, "e", noon)
-	b.advance(50 * day)
+	b.clock.Advance(50 * day)
 	b.end(t, "e", nil)
-	b.advance(40 * day)
+	b.clock.Advance(40 * day)
 	b.sweep(t, schedule.Removed{Slots: 1, Windows: 1})
 	if n := len(b.actions(t, "e")); n != 2 {
 		t.Errorf("%d entries of a slot that is gone, want 2", n)
 	}
-	b.advance(time.Second)
+	b.clock.Advance(time.Second)
 	b.sweep(t, schedule.Removed{Audit: 2})
 	if n := len(b.actions(t, "e")); n != 2 {
 		t.Errorf("%d entries, want the 2 of 40 days ago", n)
 	}
-	b.advance(50 * day)
+	b.clock.Advance(50 * day)
 	b.sweep(t, schedule.Removed{Audit: 2})
 	if n := len(b.actions(t, "e")); n != 0 {
 		t.Errorf("%d entries are left", n)
@@ -253,7 +253,7 @@ func sweepsInSteps(t *testing.T, b *bench) {
 	const events, size = 40, 7
 	b.plan(t, schedule.Plan{MaxPerWindow: 1})
 	b.batch(t, requests(events, "e", func(int) time.Time { return noon }))
-	b.advance(time.Hour)
+	b.clock.Advance(time.Hour)
 	for i, slot := range b.claim(t, "w", events) {
 		if i%4 == 0 {
 			continue // it stays claimed
@@ -262,7 +262,7 @@ func sweepsInSteps(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 	}
-	b.advance(100 * day)
+	b.clock.Advance(100 * day)
 	for target, want := range map[schedule.SweepTarget]int{schedule.SweepSlots: 30, schedule.SweepAudit: 71} {
 		if got := b.steps(t, target, size); got != want {
 			t.Errorf("target %d: %d removed, want %d", target, got, want)
@@ -285,7 +285,7 @@ func sweepsInSteps(t *testing.T, b *bench) {
 // steps sweeps to the end and counts what that removes.
 func (b *bench) steps(t *testing.T, target schedule.SweepTarget, size int) (removed int) {
 	t.Helper()
-	q := schedule.Sweeping{Plan: "p", Target: target, Before: b.clock().Add(-7 * day), Max: size}
+	q := schedule.Sweeping{Plan: "p", Target: target, Before: b.clock.Now().Add(-7 * day), Max: size}
 	for more := true; more; {
 		swept, err := b.store.Sweep(t.Context(), q)
 		if err != nil {
@@ -332,8 +332,8 @@ func manySweepers(t *testing.T, b *bench) {
 		s := b.node(t, b.Open(), "")
 		working.Go(func() {
 			for round := range rounds {
-				b.advance(5 * day)
-				rs := requests(events, fmt.Sprint(n, "-", round, "-"), func(int) time.Time { return b.clock() })
+				b.clock.Advance(5 * day)
+				rs := requests(events, fmt.Sprint(n, "-", round, "-"), func(int) time.Time { return b.clock.Now() })
 				if _, err := s.AssignBatch(context.Background(), rs); err != nil {
 					t.Error(err)
 					return
@@ -363,7 +363,7 @@ func manySweepers(t *testing.T, b *bench) {
 	working.Wait()
 	cancel()
 	sweepers.Wait()
-	b.advance(100 * day)
+	b.clock.Advance(100 * day)
 	last, err := b.Sweep(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func manySweepers(t *testing.T, b *bench) {
 	for event := range open {
 		b.kept(t, event)
 	}
-	windows, err := b.store.Windows(t.Context(), "", "p", time.UnixMicro(0), b.clock(), 1000)
+	windows, err := b.store.Windows(t.Context(), "", "p", time.UnixMicro(0), b.clock.Now(), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // envoy.service.ratelimit.v3.RateLimitService on gRPC and /json on HTTP, from
 // that service's own configuration files, unchanged.
 //
-//	service, err := envoy.New(envoy.Config{Limiter: limiter, Dir: "/etc/ratelimit/config"})
+//	service, err := envoy.Open(envoy.Config{Limiter: limiter, Dir: "/etc/ratelimit/config"})
 //	service.Register(grpcServer)
 //	http.Handle("/json", service.Handler())
 //

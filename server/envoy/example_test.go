@@ -34,7 +34,7 @@ descriptors:
 		panic(err)
 	}
 	defer store.Close()
-	service, err := envoy.New(envoy.Config{Limiter: sluice.New(store), Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	service, err := envoy.Open(envoy.Config{Limiter: sluice.New(store), Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}

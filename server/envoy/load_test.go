@@ -40,7 +40,7 @@ func TestMistakes(t *testing.T) {
 		{"domain: x\ndescriptors: [{key: a, rate_limit: {unit: day, burst: 5}}]", "only a token bucket has a burst"},
 		{"domain: x\nhold: true\ndescriptors: [{key: a, rate_limit: {unit: day, count_refused: true}}]", "hold: true goes with count_refused: false"},
 	} {
-		_, err := envoy.New(envoy.Config{
+		_, err := envoy.Open(envoy.Config{
 			Limiter: sluice.New(memoryStore(t)), Dir: write(t, map[string]string{"test.yaml": c.file}), Log: slog.New(slog.DiscardHandler),
 		})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -56,7 +56,7 @@ func TestSeveralFilesOfOneDomain(t *testing.T) {
 		"..data":     "is left out",
 	}
 	config := envoy.Config{Limiter: sluice.New(memoryStore(t)), Dir: write(t, files), Log: slog.New(slog.DiscardHandler)}
-	if _, err := envoy.New(config); err == nil || !strings.Contains(err.Error(), "config.sub.b.yaml: duplicate domain 'x' in config file") {
+	if _, err := envoy.Open(config); err == nil || !strings.Contains(err.Error(), "config.sub.b.yaml: duplicate domain 'x' in config file") {
 		t.Errorf("got %v", err)
 	}
 	s := openOn(t, memoryStore(t), config.Dir, envoy.Settings{MergeDomains: true})
@@ -70,7 +70,7 @@ func TestSeveralFilesOfOneDomain(t *testing.T) {
 func TestNoFolder(t *testing.T) {
 	file := filepath.Join(write(t, map[string]string{"a": ""}), "a")
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "nowhere"), file} {
-		if _, err := envoy.New(envoy.Config{Limiter: sluice.New(memoryStore(t)), Dir: dir}); err == nil {
+		if _, err := envoy.Open(envoy.Config{Limiter: sluice.New(memoryStore(t)), Dir: dir}); err == nil {
 			t.Errorf("%q was taken for a folder", dir)
 		}
 	}
@@ -114,7 +114,7 @@ func TestFilesAreLoadedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := make(lines, 100)
-	s, err := envoy.New(envoy.Config{Limiter: sluice.New(memoryStore(t)), Dir: link, Log: slog.New(said)})
+	s, err := envoy.Open(envoy.Config{Limiter: sluice.New(memoryStore(t)), Dir: link, Log: slog.New(said)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,10 +66,10 @@ type Service struct {
 	calls   sync.Pool
 }
 
-// New loads the files and begins to watch over them. Unlike
+// Open loads the files and begins to watch over them. Unlike
 // envoyproxy/ratelimit, which starts without limits if they are wrong, it
 // fails then. Later mistakes are logged, and the limits stay as they were.
-func New(config Config) (*Service, error) {
+func Open(config Config) (*Service, error) {
 	if config.Limiter == nil {
 		return nil, errors.New("envoy: Limiter: must be set")
 	}

@@ -57,7 +57,7 @@ func open(t testing.TB, file string, settings envoy.Settings) *envoy.Service {
 
 func openOn(t testing.TB, store sluice.Store, dir string, settings envoy.Settings) *envoy.Service {
 	t.Helper()
-	s, err := envoy.New(envoy.Config{
+	s, err := envoy.Open(envoy.Config{
 		Limiter: sluice.New(store), Dir: dir, Settings: settings, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

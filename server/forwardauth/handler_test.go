@@ -41,7 +41,7 @@ func auth(t testing.TB) http.Handler {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	gate, err := httplimit.NewGate(httplimit.Config{
+	gate, err := httplimit.Open(t.Context(), httplimit.Config{
 		Limiter: sluice.New(store), Policy: p, Log: log,
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestReplaysConformance(t *testing.T) {
-	idempotencytest.Options{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
+	idempotencytest.Config{}.Run(t, func(tb testing.TB, now func() time.Time) idempotency.Store {
 		db, err := sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "sluice.db"))
 		if err != nil {
 			tb.Fatal(err)
