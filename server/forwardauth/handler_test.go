@@ -90,7 +90,7 @@ func TestTraefik(t *testing.T) {
 		{forwarded("GET", "/x?y=1", "203.0.113.1"), 200, ""},
 		{forwarded("POST", "/search", "203.0.113.1"), 200, ""},
 		{forwarded("POST", "/search#x", "203.0.113.1"), 429, "search"}, // nginx tells the fragment
-		{forwarded("GET", "/search", "203.0.113.1"), 200, ""}, // the refusal took nothing
+		{forwarded("GET", "/search", "203.0.113.1"), 200, ""},          // the refusal took nothing
 		{forwarded("GET", "/", "203.0.113.1"), 429, "everything"},
 		{forwarded("GET", "/health", "203.0.113.1"), 200, ""},
 		{forwarded("GET", "/", "203.0.113.2"), 200, ""},
