@@ -27,8 +27,12 @@ type Declaration struct {
 	// "" means none.
 	DefaultTier, AnonymousTier string
 
-	// Terms are how the limits of a resource apply, whatever their level. They
-	// and the two tiers are not stored by a plan.
+	// KeyTiers are the tiers of API keys that stand for themselves, by entity:
+	// whoever asks about such an entity by its name need not know its tier.
+	KeyTiers map[string]string
+
+	// Terms are how the limits of a resource apply, whatever their level. They,
+	// the tiers of keys and the two tiers above are not stored by a plan.
 	Terms map[string]Terms
 }
 

@@ -48,6 +48,7 @@ func (d *Declared) Resolve(ctx context.Context, s Subject) (*Resolution, error) 
 	}
 	s = s.known()
 	if _, named := s.File.Entities[s.Entity]; !named {
+		s.Tier = cmp.Or(s.Tier, s.File.KeyTiers[s.Entity])
 		s.Entity = ""
 	}
 	key := asked{s.Entity, s.Tier, cmp.Or(s.Resources, s.Resource), s.Resources != ""}

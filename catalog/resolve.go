@@ -251,7 +251,7 @@ func (r *resolver) chain(ctx context.Context, answer *Resolution, resource strin
 	for depth := 1; ; depth++ {
 		tier := r.file.Entities[at].Tier // so that its limits come along, if nothing else is stored
 		if depth == 1 {
-			tier = cmp.Or(r.subject.Tier, tier, r.file.DefaultTier)
+			tier = cmp.Or(r.subject.Tier, tier, r.file.KeyTiers[at], r.file.DefaultTier)
 		}
 		if err := r.know(ctx, at, tier, resource); err != nil {
 			return err
@@ -284,7 +284,7 @@ func (r *resolver) chain(ctx context.Context, answer *Resolution, resource strin
 // settleTier finds the tier of the caller: that of the entity, else the
 // credential's, else or if nobody knows that one the default of the file.
 func (r *resolver) settleTier(ctx context.Context, e *Entity, resource string) error {
-	e.Tier = cmp.Or(e.Tier, r.subject.Tier)
+	e.Tier = cmp.Or(e.Tier, r.subject.Tier, r.file.KeyTiers[e.ID])
 	if _, declared := r.file.Tiers[e.Tier]; !declared {
 		if e.Tier != "" {
 			r.depends = append(r.depends, hashTier(r.subject.Namespace, e.Tier))

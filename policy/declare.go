@@ -17,6 +17,7 @@ func (f *document) declaration() *catalog.Declaration {
 		Resources: map[string]catalog.Limits{},
 		Tiers:     map[string]catalog.TierDeclaration{},
 		Entities:  map[string]catalog.EntityDeclaration{},
+		KeyTiers:  map[string]string{},
 		Terms:     map[string]catalog.Terms{},
 	}
 	if f.Tiers.len() > 0 {
@@ -39,6 +40,11 @@ func (f *document) declaration() *catalog.Declaration {
 		d.Entities[id] = catalog.EntityDeclaration{
 			Name: e.Name, Parent: e.Parent, Cascade: e.Cascade, Tier: e.Tier, Metadata: maps.Clone(e.Metadata),
 			Limits: f.settings("", e.Default), Resources: f.byResource(&e.Limits),
+		}
+	}
+	for _, k := range f.Identity.Keys {
+		if k.Entity == "" && k.Tier != "" {
+			d.KeyTiers["key:"+k.Name] = k.Tier
 		}
 	}
 	return d
