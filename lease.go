@@ -21,23 +21,51 @@ type Lease struct {
 func (l *Limiter) Acquire(ctx context.Context, t Take) (*Lease, Decision, error) {
 	var d Decision
 	t.Lease = true
+	anonymous := t.ID == ""
 	err := l.Decide(ctx, &t, &d)
-	return l.leaseOf(&t, &d, err), d, err
+	return l.leaseOf(ctx, &t, &d, err, anonymous), d, err
 }
 
 // WaitAcquire is Acquire that waits in line, as [Limiter.Wait] does. The
 // lease's lifetime starts when the wait is over.
 func (l *Limiter) WaitAcquire(ctx context.Context, t Take) (*Lease, Decision, error) {
 	t.Lease = true
+	anonymous := t.ID == ""
 	d, err := l.wait(ctx, &t)
-	return l.leaseOf(&t, &d, err), d, err
+	return l.leaseOf(ctx, &t, &d, err, anonymous), d, err
 }
 
-func (l *Limiter) leaseOf(t *Take, d *Decision, err error) *Lease {
-	if err != nil || !d.Allowed || t.Peek {
-		return nil
+// leaseOf is the lease that was granted, if any. One that may have been, and
+// whose id nobody knows, is abandoned.
+func (l *Limiter) leaseOf(ctx context.Context, t *Take, d *Decision, err error, anonymous bool) *Lease {
+	if err == nil && d.Allowed {
+		return l.Lease(t.ID)
 	}
-	return l.Lease(t.ID)
+	if anonymous && (d.Source == Unknown || errors.Is(err, ErrUnknown)) {
+		l.Abandon(ctx, t.ID)
+	}
+	return nil
+}
+
+// Abandon releases a lease that nobody will settle and whose id nobody will
+// repeat: its take has ended with an unknown outcome, so it may have been granted,
+// and may yet be. Abandon tries again for a minute or so, also after ctx has
+// ended, while the store does not answer or finds no such lease.
+func (l *Limiter) Abandon(ctx context.Context, id string) {
+	l.release(ctx, id, time.Second, 4*time.Second, 15*time.Second, 60*time.Second)
+}
+
+// release releases a lease, and tries again after some pauses if that fails.
+func (l *Limiter) release(ctx context.Context, id string, again ...time.Duration) {
+	ctx = context.WithoutCancel(ctx)
+	limited, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	var d Decision
+	err := l.store.Settle(limited, &Settlement{ID: id, Action: Release}, &d)
+	l.lines.wakeAll(&d)
+	if err != nil && !errors.Is(err, ErrClosed) && len(again) > 0 {
+		time.AfterFunc(again[0], func() { l.release(ctx, id, again[1:]...) })
+	}
 }
 
 // Lease is the lease of that id, which another node may have acquired. It

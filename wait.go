@@ -122,15 +122,18 @@ func (l *Limiter) attempt(ctx context.Context, t *Take, d *Decision) (over bool,
 	}
 	gone := ctx.Err()
 	if err == nil && d.Allowed && t.Lease && errors.Is(gone, context.Canceled) {
-		l.undo(ctx, t.ID) // nobody would ever settle it
+		l.release(ctx, t.ID) // nobody would ever settle it
 		return true, gone
 	}
 	l.decided(t, d, err, time.Since(start))
 	if err == nil {
 		return true, d.Err()
 	}
-	if t.Lease && gone != nil && (errors.Is(err, ErrUnknown) || !errors.Is(err, ErrUnavailable)) {
-		l.undo(ctx, t.ID)
+	if gone != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+		err = fmt.Errorf("%w: %w", ErrUnknown, err) // nobody waited for the answer any longer
+	}
+	if t.Lease && gone != nil && errors.Is(err, ErrUnknown) {
+		l.release(ctx, t.ID)
 	}
 	return true, err
 }
@@ -147,25 +150,6 @@ func outlast(ctx context.Context, by time.Duration) (context.Context, context.Ca
 		context.AfterFunc(longer, func() { timer.Stop() })
 	})
 	return longer, func() { stop(); cancel() }
-}
-
-// undo releases a lease whose caller is gone: it was granted, or may have been
-// or may yet be if the store has not answered. So a release that finds none is
-// tried again for a while.
-func (l *Limiter) undo(ctx context.Context, id string) {
-	ctx = context.WithoutCancel(ctx)
-	var release func(again ...time.Duration)
-	release = func(again ...time.Duration) {
-		limited, cancel := context.WithTimeout(ctx, leaveWithin)
-		defer cancel()
-		var d Decision
-		err := l.store.Settle(limited, &Settlement{ID: id, Action: Release}, &d)
-		l.lines.wakeAll(&d)
-		if err != nil && !errors.Is(err, ErrClosed) && len(again) > 0 {
-			time.AfterFunc(again[0], func() { release(again[1:]...) })
-		}
-	}
-	release(time.Second, 4*time.Second, 15*time.Second)
 }
 
 // hopeless reports whether t can never pass.

@@ -211,7 +211,7 @@ func TestReleaseBeforeTheTake(t *testing.T) {
 			asked = *take
 			<-ctx.Done() // no answer comes as long as anybody listens
 		}
-		if lease, _, err := l.WaitAcquire(ctx, place); lease != nil || !errors.Is(err, context.Canceled) {
+		if lease, _, err := l.WaitAcquire(ctx, place); lease != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, sluice.ErrUnknown) {
 			t.Fatalf("%v, %v", lease, err)
 		}
 		var d sluice.Decision

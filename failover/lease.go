@@ -26,6 +26,7 @@ type lease struct {
 	charges []sluice.Tokens
 	taken   time.Time
 	expires time.Time
+	unknown bool // the store may have granted it, too
 }
 
 // add remembers what an allowed take charged. Beyond the bound it does not:
@@ -36,6 +37,7 @@ func (ls *leases) add(t *sluice.Take, d *sluice.Decision) {
 		charges: make([]sluice.Tokens, len(d.Results)),
 		taken:   d.Time,
 		expires: time.Now().Add(t.Keep),
+		unknown: d.Source == sluice.Unknown,
 	}
 	for i := range d.Results {
 		le.charges[i] = d.Results[i].Consumed
@@ -77,6 +79,28 @@ func (ls *leases) open() int64 {
 		ls.byID = nil
 	}
 	return int64(len(ls.byID))
+}
+
+// mayBeStored reports whether the store may have granted a lease that was given
+// locally, because it had not answered.
+func (ls *leases) mayBeStored(id string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	le := ls.byID[id]
+	return le != nil && le.unknown
+}
+
+// passOn settles a lease in the store as it was settled locally, and tries again
+// after some pauses if the store cannot be asked.
+func (s *Store) passOn(st sluice.Settlement, again ...time.Duration) {
+	c, err := s.beginAny(context.Background())
+	if err == nil {
+		var d sluice.Decision
+		_, err = c.end(s.inner.Settle(c.ctx, &st, &d))
+	}
+	if errors.Is(err, sluice.ErrUnavailable) && len(again) > 0 {
+		time.AfterFunc(again[0], func() { s.passOn(st, again[1:]...) })
+	}
 }
 
 // settle changes or closes a lease given locally, or answers

@@ -242,3 +242,30 @@ func TestUnknownLeases(t *testing.T) {
 		}
 	})
 }
+
+// A lease that the store granted without anybody hearing of it is settled there,
+// too: its place is free again, whether it was given locally or refused.
+func TestUnknownLeasesLeaveNoPlaceTaken(t *testing.T) {
+	for _, when := range []sluice.OnUnavailable{sluice.Allow, sluice.Deny} {
+		synctest.Test(t, func(t *testing.T) {
+			l, _, f := open(t, failover.Config{})
+			place := demand("a")
+			place.Limit, place.OnUnavailable = sluice.MustParse("1 concurrent"), when
+			f.set(deaf)
+			lease, d := acquire(t, l, "pro", place)
+			if d.Source != sluice.Unknown || (lease != nil) != (when == sluice.Allow) {
+				t.Fatalf("%+v", d)
+			}
+			f.set(none)
+			if lease != nil {
+				if _, err := lease.Commit(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(10 * time.Second)
+			if lease, d := acquire(t, l, "pro", place); lease == nil || d.Source != sluice.FromStore {
+				t.Errorf("%v: the place is taken: %+v", when, d)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,10 +128,17 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 }
 
 // Settle settles leases that were given locally here, and needs the store for
-// the others.
+// the others. The store is told of those, too, that it may have granted.
 func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
 	if s.local.Stats().Receipts > 0 {
-		if err := s.settle(ctx, st, d); !errors.Is(err, sluice.ErrLeaseClosed) {
+		twice := s.leases.mayBeStored(st.ID)
+		err := s.settle(ctx, st, d)
+		if err == nil && twice {
+			copied := *st
+			copied.Costs = slices.Clone(st.Costs)
+			s.passOn(copied, time.Second, 4*time.Second, 15*time.Second, 60*time.Second)
+		}
+		if !errors.Is(err, sluice.ErrLeaseClosed) {
 			return err
 		}
 	}

@@ -28,7 +28,8 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 	if q.ID == "" {
 		q.ID = r.Header.Get("Request-Id")
 	}
-	if q.ID == "" {
+	anonymous := q.ID == "" // nobody can repeat it
+	if anonymous {
 		q.ID = rand.Text()
 	}
 	if q.Peek {
@@ -40,7 +41,11 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 	}
 	take.Lease = true
 	var d sluice.Decision
-	if err := s.decide(w, r, &take, &d, time.Duration(q.Wait)); err != nil {
+	err = s.decide(w, r, &take, &d, time.Duration(q.Wait))
+	if anonymous && !d.Allowed && (d.Source == sluice.Unknown || errors.Is(err, sluice.ErrUnknown)) {
+		s.limiter.Abandon(r.Context(), take.ID)
+	}
+	if err != nil {
 		return err
 	}
 	lease := ""
