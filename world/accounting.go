@@ -101,7 +101,7 @@ type lease struct {
 
 // book books what a caller was told.
 func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told) {
-	if t.Lost {
+	if t.Lost && t.Settled == nil {
 		return
 	}
 	d := &t.Decision
@@ -178,8 +178,8 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 		if le.took[i] == 0 {
 			continue
 		}
-		if t.Err != nil {
-			// It happened, or it did not. Either way nobody booked it.
+		if t.Err != nil || t.Lost {
+			// It happened, or it did not. Either way it may be that nobody booked it.
 			le.unsure[i] += max(change, -change)
 			continue
 		}
@@ -198,8 +198,9 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 		le.cost[i] = cost
 	}
 	if t.Settled.Action == sluice.Commit || t.Settled.Action == sluice.Release {
-		le.ended = le.ended || t.Err == nil
-		le.maybe = le.maybe || t.Err != nil
+		unknown := t.Err != nil || t.Lost
+		le.ended = le.ended || !unknown
+		le.maybe = le.maybe || unknown
 	}
 }
 
