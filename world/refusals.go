@@ -152,10 +152,7 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 		}
 	}
 	w, wait := a.world, t.Decision.RetryAfter
-	if r := &t.Decision.Results[0]; wait > longEnough || r.Held && cost <= r.Free {
-		// In the latter case only somebody before it in line is in the way, and
-		// the time is told as if that one had been served. If its caller died,
-		// its ticket has yet to lapse.
+	if wait > longEnough || blocked(t, cost) {
 		return
 	}
 	early := soonest
@@ -175,10 +172,18 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 		wait = early
 	}
 	time.Sleep(wait)
-	if b := a.take(cost, false); b != nil && b.Err == nil && !b.Decision.Allowed {
+	if b := a.take(cost, false); b != nil && b.Err == nil && !b.Decision.Allowed && !blocked(b, cost) {
 		w.fail("refusals", "%s of %s, %s, does not pass after the %s that were told by %s: by %s in %s", cost, a.bucket.Key,
 			t.Take.Demands[0].Limit, t.Decision.RetryAfter, t.Decision.Source, b.Decision.Source, b.Decision.RetryAfter)
 	}
+}
+
+// blocked reports whether only somebody before it in line is in the way of a
+// cost. Times are told as if that one were served in time. If its caller has
+// gone without a word, its ticket has yet to lapse.
+func blocked(t *Told, cost sluice.Tokens) bool {
+	r := &t.Decision.Results[0]
+	return r.Held && cost <= r.Free
 }
 
 // placesFree comes back when a place is free at the latest.
