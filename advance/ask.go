@@ -77,7 +77,7 @@ func (s *Store) ask() {
 			}
 			s.receive(a, &requests[i], &grants[i], err, sent, epoch)
 			if err == nil {
-				s.tell(&requests[i].Key)
+				s.tell(&requests[i], &grants[i])
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	if g.Amount == 0 || g.Free < max(a.least, waiting-g.Amount) {
 		shortOf = a.least
 	}
-	if g.RetryIn != 0 || g.Amount > 0 { // the store was asked
+	if asked(g) {
 		l.hear(g.Remaining, g.Free, shortOf, sent)
 	}
 	if g.Amount > 0 {

@@ -73,11 +73,10 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 	if err != nil && (!errors.Is(err, sluice.ErrUnavailable) || errors.Is(err, sluice.ErrUnknown)) {
 		return err
 	}
-	// While the store recovers, only some keys are asked for. Others can be
-	// returned all the same.
+	// Those that were not asked for can be returned all the same.
 	unasked := returns[:0]
 	for i := range returns {
-		if err != nil || grants[i].RetryIn == 0 {
+		if err != nil || !asked(&grants[i]) {
 			unasked = append(unasked, returns[i])
 			continue
 		}
@@ -87,6 +86,10 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 	return s.giveBack(ctx, unasked)
 }
 
+// asked reports whether a grant is an answer of the store. While the store
+// recovers, only some keys are asked for.
+func asked(g *sluice.Grant) bool { return g.RetryIn != 0 || g.Amount > 0 }
+
 // heard remembers what is left of a bucket after a report, unless something newer
 // is known or on its way.
 func (s *Store) heard(r *sluice.HoldRequest, g *sluice.Grant, sent time.Duration) {
@@ -95,26 +98,33 @@ func (s *Store) heard(r *sluice.HoldRequest, g *sluice.Grant, sent time.Duration
 		l.note(g.Remaining, g.Free, sent)
 	}
 	sh.mu.Unlock()
-	s.tell(&r.Key)
+	s.tell(r, g)
 }
 
-// tell passes on what is known of a bucket when nobody has asked for it.
-func (s *Store) tell(k *sluice.Key) {
+// tell passes on what is known of a bucket when nobody has asked for it. What
+// the store has just said counts even if a newer answer has overtaken it: the
+// store may have made that one first.
+func (s *Store) tell(r *sluice.HoldRequest, g *sluice.Grant) {
 	if s.config.Heard == nil {
 		return
 	}
 	now, _ := s.clock.now()
-	sh, l := s.table.lock(k)
+	sh, l := s.table.lock(&r.Key)
 	var figures sluice.Result
 	s.figures(l, now, &figures)
-	d := sluice.Demand{Key: *k}
+	d := sluice.Demand{Key: r.Key}
 	if l != nil {
 		d.Limit = l.limit
 	}
 	sh.mu.Unlock()
-	if !figures.Unknown {
-		s.config.Heard(&d, &figures)
+	if figures.Unknown {
+		return
 	}
+	if d.Limit == r.Limit && asked(g) {
+		figures.Remaining = min(figures.Remaining, g.Remaining)
+		figures.Free = min(figures.Free, g.Free)
+	}
+	s.config.Heard(&d, &figures)
 }
 
 // returnOne gives back what is held of one bucket, and reports whether any of

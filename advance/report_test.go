@@ -109,3 +109,53 @@ func TestAnAnswerAboutAnotherLimit(t *testing.T) {
 		}
 	})
 }
+
+// slowReports is a store that holds up what is reported to it.
+type slowReports struct {
+	sluice.Store
+	trip time.Duration
+}
+
+func (s *slowReports) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
+	if requests[0].Spent > 0 {
+		time.Sleep(s.trip)
+	}
+	return s.Store.Hold(ctx, requests, grants)
+}
+
+// TestAReportThatIsOvertaken: the answer to a report that was sent before a take
+// and made after it is passed on, although the take's answer is newer.
+func TestAReportThatIsOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memory.Open(memory.Config{Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		var mu sync.Mutex
+		least := sluice.MaxTokens
+		node, err := advance.New(&slowReports{store, 4 * time.Millisecond}, advance.Config{Log: quiet, Heard: func(_ *sluice.Demand, r *sluice.Result) {
+			mu.Lock()
+			defer mu.Unlock()
+			least = min(least, r.Remaining)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer node.Close()
+		l := sluice.New(node)
+		for range 3 {
+			take(t, l, demand("a", "1000/day"))
+		}
+		synctest.Wait()
+		go node.Reset(t.Context(), []sluice.Key{demand("a", "1000/day").Key}) // reports first
+		time.Sleep(time.Millisecond)
+		take(t, l, costing(demand("a", "1000/day"), 200))
+		time.Sleep(10 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		if least.Whole() != 797 {
+			t.Errorf("the least that was heard of is %s, want 797", least)
+		}
+	})
+}
