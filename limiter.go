@@ -160,6 +160,9 @@ func (l *Limiter) consumed(d *Decision, err error, take bool) {
 	}
 	for i := range d.Results {
 		if c.Amount = d.Results[i].Consumed; c.Amount != 0 {
+			if d.Source < Degraded {
+				c.Result = &d.Results[i]
+			}
 			l.observer.Consumed(d.Demands[i].Key, d.Demands[i].Limit, c)
 		}
 	}

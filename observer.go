@@ -30,4 +30,7 @@ type Consumption struct {
 	// Take says that this is a take itself, so that each counts once however
 	// often it is adjusted.
 	Take bool
+
+	// Result is the bucket after it, nil if the store was away.
+	Result *Result
 }

@@ -77,7 +77,7 @@ func (s *Store) ask() {
 			}
 			s.receive(a, &requests[i], &grants[i], err, sent, epoch)
 			if err == nil {
-				s.tell(&requests[i], &grants[i])
+				s.tell(&requests[i].Key)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		shortOf = a.least
 	}
 	if asked(g) {
-		l.hear(g.Remaining, g.Free, shortOf, sent)
+		l.hear(g.Remaining, g.Free, shortOf, sent, g.Now)
 	}
 	if g.Amount > 0 {
 		s.stats.granted.Add(1)

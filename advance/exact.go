@@ -12,16 +12,31 @@ import (
 // exact has the store decide.
 func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
 	s.stats.exact.Add(1)
+	sent, _ := s.clock.now()
 	err := s.inner.Take(ctx, t, d)
 	if err == nil && !t.Peek && s.returnHeld(ctx, t, d) {
 		err = s.inner.Take(ctx, t, d)
 	}
 	if err == nil && d.Source == sluice.FromStore && !d.Repeated {
-		for i := range d.Results {
-			s.correct(&t.Demands[i], &d.Results[i], d.Time)
-		}
+		s.learn(d, sent)
 	}
 	return err
+}
+
+// learn remembers what the store said when it was asked at sent, and takes what
+// was spent here out of what it says remains.
+func (s *Store) learn(d *sluice.Decision, sent time.Duration) {
+	now, epoch := s.clock.now()
+	for i := range d.Results {
+		dm, r := &d.Demands[i], &d.Results[i]
+		sh, l := s.table.lock(&dm.Key)
+		if l != nil && l.limit == dm.Limit && !r.Unknown {
+			l.note(r.Remaining, r.Free, sent, d.Time)
+			l.resets = now + r.ResetAfter
+			l.correct(r, d.Time, now, epoch)
+		}
+		sh.mu.Unlock()
+	}
 }
 
 // correct takes what was spent here out of what the store said remains.
@@ -34,12 +49,13 @@ func (s *Store) correct(dm *sluice.Demand, r *sluice.Result, at time.Time) {
 	}
 }
 
-// returnHeld gives back what this node holds of buckets that refused because
-// of what nodes hold, and reports whether the store had better decide again.
+// returnHeld gives back what this node holds of buckets that refused, or said to
+// wait for longer, because of what nodes hold, and reports whether the store had
+// better decide again.
 func (s *Store) returnHeld(ctx context.Context, t *sluice.Take, d *sluice.Decision) bool {
 	returned := false
 	for i := range d.Results {
-		if !d.Allowed && d.Results[i].Held && s.returnOne(ctx, &t.Demands[i].Key) {
+		if !d.Allowed && !d.Results[i].Fits && s.returnOne(ctx, &t.Demands[i], &d.Results[i]) {
 			returned = true
 		}
 	}
@@ -153,7 +169,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 		results[i] = got.Results[next]
 		next++
 		if st.local != nil && got.Source == sluice.FromStore {
-			st.local.heard(&results[i], dm, sent, now)
+			st.local.heard(&results[i], dm, sent, now, d.Time)
 			st.local.correct(&results[i], d.Time, now, epoch)
 		}
 	}
@@ -162,7 +178,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 
 // heard learns from what the store said of the bucket when it was asked at
 // sent, and says when it is asked again if that is later than it could be.
-func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration) {
+func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration, at time.Time) {
 	cost, retry := dm.Charge(), r.RetryAfter
 	if l.refused > 0 && holdable(dm) && retry != sluice.Never {
 		retry = max(retry, l.breather())
@@ -174,7 +190,7 @@ func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Durati
 	if !r.Fits || r.Free < cost {
 		shortOf = cost
 	}
-	l.hear(r.Remaining, r.Free, shortOf, sent)
+	l.hear(r.Remaining, r.Free, shortOf, sent, at)
 	l.resets = now + r.ResetAfter
 	l.used, l.probe = now, false
 	switch {

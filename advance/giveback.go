@@ -90,56 +90,53 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 // recovers, only some keys are asked for.
 func asked(g *sluice.Grant) bool { return g.RetryIn != 0 || g.Amount > 0 }
 
-// heard remembers what is left of a bucket after a report, unless something newer
-// is known or on its way.
+// heard remembers what is left of a bucket after a report.
 func (s *Store) heard(r *sluice.HoldRequest, g *sluice.Grant, sent time.Duration) {
 	sh, l := s.table.lock(&r.Key)
-	if l != nil && l.limit == r.Limit && l.asking == nil && l.told <= sent {
-		l.note(g.Remaining, g.Free, sent)
+	if l != nil && l.limit == r.Limit {
+		l.note(g.Remaining, g.Free, sent, g.Now)
 	}
 	sh.mu.Unlock()
-	s.tell(r, g)
+	s.tell(&r.Key)
 }
 
-// tell passes on what is known of a bucket when nobody has asked for it. What
-// the store has just said counts even if a newer answer has overtaken it: the
-// store may have made that one first.
-func (s *Store) tell(r *sluice.HoldRequest, g *sluice.Grant) {
+// tell passes on what is known of a bucket when nobody has asked for it.
+func (s *Store) tell(k *sluice.Key) {
 	if s.config.Heard == nil {
 		return
 	}
 	now, _ := s.clock.now()
-	sh, l := s.table.lock(&r.Key)
+	sh, l := s.table.lock(k)
 	var figures sluice.Result
 	s.figures(l, now, &figures)
-	d := sluice.Demand{Key: r.Key}
+	d := sluice.Demand{Key: *k}
 	if l != nil {
 		d.Limit = l.limit
 	}
 	sh.mu.Unlock()
-	if figures.Unknown {
-		return
+	if !figures.Unknown {
+		s.config.Heard(&d, &figures)
 	}
-	if d.Limit == r.Limit && asked(g) {
-		figures.Remaining = min(figures.Remaining, g.Remaining)
-		figures.Free = min(figures.Free, g.Free)
-	}
-	s.config.Heard(&d, &figures)
 }
 
-// returnOne gives back what is held of one bucket, and reports whether any of
-// it can be of use to others.
-func (s *Store) returnOne(ctx context.Context, k *sluice.Key) bool {
+// returnOne gives back what is held of a bucket if it is in the way of a demand
+// that was refused, and reports whether any was. What was spent of it is used
+// from then on and refilled, so the store knows better when there is enough.
+func (s *Store) returnOne(ctx context.Context, dm *sluice.Demand, r *sluice.Result) bool {
 	now, epoch := s.clock.now()
-	sh, l := s.table.lock(k)
-	if l == nil || l.available(now, epoch) == 0 {
-		sh.mu.Unlock()
-		return false
+	sh, l := s.table.lock(&dm.Key)
+	var returns []sluice.HoldReturn
+	if l != nil && l.limit == dm.Limit {
+		left := r.Remaining - l.unsaidBy(now, epoch)
+		if r.Held || l.limit.Algorithm == sluice.TokenBucket && r.RetryAfter != sluice.Never && r.RetryAfter > l.dueIn(dm.Charge()-left)+gap {
+			if l.available(now, epoch) > 0 {
+				l.denyUntil, l.shortOf = 0, 0 // there will be more
+			}
+			returns = l.returns(nil)
+		}
 	}
-	returns := l.returns(nil)
-	l.denyUntil, l.shortOf = 0, 0 // there will be more
 	sh.mu.Unlock()
-	return s.report(ctx, returns) == nil
+	return len(returns) > 0 && s.report(ctx, returns) == nil
 }
 
 // handIn gives back what is held of some buckets, before something is done with

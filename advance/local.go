@@ -33,6 +33,7 @@ type local struct {
 	limit sluice.Limit
 
 	told      time.Duration // when the store was last heard, at the earliest
+	said      int64         // that time by the store's clock, in microseconds
 	remaining sluice.Tokens // what was not used then, held or not
 	free      sluice.Tokens // in the store then
 	unsaid    sluice.Tokens // what was spent here and the store did not know of then
@@ -194,32 +195,45 @@ func (l *local) denyForHeld(cost sluice.Tokens, retry, now time.Duration) {
 }
 
 // hear remembers what the store had left and what of it was free when it was
-// asked at sent, and which cost, if any, that is not enough for.
-func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration) {
+// asked at sent, and which cost, if any, that is not enough for. It said so at
+// at, in its own time.
+func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration, at time.Time) {
 	l.shortOf = shortOf
 	l.before, l.refused = l.refused, 0
-	l.note(remaining, free, sent)
+	l.note(remaining, free, sent, at)
 }
 
-// note is the part of hear that says nothing about who wants how much.
-func (l *local) note(remaining, free sluice.Tokens, sent time.Duration) {
-	l.remaining, l.free, l.told, l.known = remaining, free, sent, true
+// note is the part of hear that says nothing about who wants how much. Answers
+// may overtake each other on their way: what the store said before something
+// that is known already is not news, unless its clock was set back.
+func (l *local) note(remaining, free sluice.Tokens, sent time.Duration, at time.Time) {
+	micros := at.UnixMicro()
+	if l.known && micros < l.said && sent-l.told < time.Second {
+		return
+	}
+	l.remaining, l.free, l.told, l.said, l.known = remaining, free, sent, micros, true
 	l.unsaid = l.settle.amount - l.settle.left
 	for i := range l.holds {
 		l.unsaid += l.holds[i].amount - l.holds[i].left
 	}
 }
 
+// unsaidBy is what was spent here of holds that the store has yet to hear of.
+// Those that have expired it counts as spent.
+func (l *local) unsaidBy(now time.Duration, epoch uint64) (spent sluice.Tokens) {
+	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
+		if h.valid(now, epoch) {
+			spent += h.amount - h.left
+		}
+	}
+	return spent
+}
+
 // correct makes what the store said of the bucket true of this node, too: what
 // was spent here and is not reported yet is used, not held. It was said at at,
 // in the store's time.
 func (l *local) correct(r *sluice.Result, at time.Time, now time.Duration, epoch uint64) {
-	spent := sluice.Tokens(0)
-	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
-		if h.valid(now, epoch) { // or the store counts all of it as spent
-			spent += h.amount - h.left
-		}
-	}
+	spent := l.unsaidBy(now, epoch)
 	r.Remaining -= spent
 	r.Free = min(r.Free, r.Remaining)
 	switch {

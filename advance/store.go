@@ -167,39 +167,26 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 		}
 	}
 	s.handIn(ctx, refunded)
+	sent, _ := s.clock.now()
 	err := s.inner.Adjust(ctx, changes, d)
 	for i := range changes {
 		s.forgive(changes[i].Key)
 	}
 	if err == nil {
-		s.learn(d)
+		s.learn(d, sent)
 	}
 	return err
 }
 
-// learn remembers what the store said after a change, and takes what was spent
-// here out of what it says remains.
-func (s *Store) learn(d *sluice.Decision) {
-	now, epoch := s.clock.now()
-	for i := range d.Results {
-		dm, r := &d.Demands[i], &d.Results[i]
-		sh, l := s.table.lock(&dm.Key)
-		if l != nil && l.limit == dm.Limit && !r.Unknown {
-			l.hear(r.Remaining, r.Free, 0, now)
-			l.correct(r, d.Time, now, epoch)
-		}
-		sh.mu.Unlock()
-	}
-}
-
 // Settle asks the inner store, and forgets refusals that it may end.
 func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Decision) error {
+	sent, _ := s.clock.now()
 	err := s.inner.Settle(ctx, st, d)
 	if err == nil {
 		for i := range d.Demands {
 			s.forgive(d.Demands[i].Key)
 		}
-		s.learn(d)
+		s.learn(d, sent)
 	}
 	return err
 }
@@ -215,7 +202,7 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		if l != nil {
 			l.forgive()
 			if err == nil {
-				l.hear(l.limit.Capacity(), l.limit.Capacity(), 0, now)
+				l.hear(l.limit.Capacity(), l.limit.Capacity(), 0, now, time.UnixMicro(l.said))
 			}
 		}
 		sh.mu.Unlock()

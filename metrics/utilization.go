@@ -135,8 +135,12 @@ func (u *Utilization) look(d *sluice.Demand, r *sluice.Result, now time.Time) {
 	}
 }
 
-// Consumed does nothing: it does not say how much is left.
-func (u *Utilization) Consumed(sluice.Key, sluice.Limit, sluice.Consumption) {}
+// Consumed looks at a bucket that was adjusted; Decided has seen takes.
+func (u *Utilization) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
+	if c.Result != nil && !c.Take {
+		u.look(&sluice.Demand{Key: k, Limit: l}, c.Result, time.Now())
+	}
+}
 
 // Waited does nothing: waiting uses nothing.
 func (u *Utilization) Waited(*sluice.Take, time.Duration, bool) {}

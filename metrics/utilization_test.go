@@ -255,3 +255,33 @@ func BenchmarkUtilization(b *testing.B) {
 		})
 	}
 }
+
+// TestAdjustingCrossesLevels: what a lease turns out to have cost, and what is
+// consumed without asking, raises alarms as takes do, and giving back ends them.
+func TestAdjustingCrossesLevels(t *testing.T) {
+	var log bytes.Buffer
+	u := newUtilization(t, &log)
+	l := watch(t, u)
+	demand := func(entity string, n sluice.Tokens) sluice.Demand {
+		return sluice.Demand{Key: sluice.Key{Entity: entity, Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("10/day"), Cost: n * sluice.Token}
+	}
+	if _, err := l.Adjust(t.Context(), demand("ann", 8)); err != nil {
+		t.Fatal(err)
+	}
+	wantNear(t, u, 1, 0)
+	lease, _, err := l.Acquire(t.Context(), sluice.Take{Demands: []sluice.Demand{demand("bob", 1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lease.Adjust(t.Context(), sluice.LimitCost{Limit: "rpm", Cost: 9500}); err != nil {
+		t.Fatal(err)
+	}
+	wantNear(t, u, 1, 1)
+	if got := strings.Count(log.String(), "bucket near its limit"); got != 2 {
+		t.Errorf("%d lines, want 2:\n%s", got, &log)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantNear(t, u, 1, 0)
+}
