@@ -1,7 +1,4 @@
--- All others, to the end of main.lua. They have a function of their own, because
--- one with many locals costs even those who return before they come to them.
-local function others()
-
+-- Everything else from here on. script.go puts it into a function of its own.
 local sub, floor, ceil, max, min = string.sub, math.floor, math.ceil, math.max, math.min
 
 -- sluice.Algorithm
@@ -76,40 +73,65 @@ local function whole(k)
 	return write('<BddB', VERSION, lives[k], digest, n) .. state .. sub(arg, 11 + 10 * n)
 end
 
-local simple, previous, dues = plain and not tried, nil, {nil, nil, nil, nil}
-local digest, cost1, cost2, cost3 -- what the previous argument says
-local amount1, period1, capacity1, amount2, period2, capacity2, amount3, period3, capacity3
+-- decideWindow is decide for one fixed window. The reply, of the general kind,
+-- comes last; the state is nil if it has not changed.
+local function decideWindow(arg, raw, state)
+	local digest, cost, _, period, capacity = read('<ddddd', arg, 5)
+	local used, time, consumed, version, lives, of = 0, now, 0, VERSION, 0, digest
+	if state then
+		used, _, time, consumed = read('<xdddd', state)
+	elseif raw and #raw == #arg + 31 then
+		version, lives, of, used, _, time, consumed = read('<Bddxxdddd', raw)
+	elseif raw then
+		return nil
+	end
+	if version ~= VERSION or of ~= digest then
+		return nil
+	end
+	local t = max(now, time)
+	local start = t - t % period
+	local stop = start + period
+	if time ~= start then
+		used = 0
+	end
+	if used == 0 then -- full means absent
+		consumed = 0
+	end
+	local fits, charge, retry, full = used + cost <= capacity, 0, 0, nil
+	if fits then
+		charge = cost
+	else
+		retry = cost > capacity and -1 or min(stop - now, 2 ^ 52)
+		if byte(arg, 3) == COUNTREFUSED then
+			charge = max(0, min(cost, capacity + 1e15 - used))
+		end
+	end
+	state = nil
+	if charge > 0 then
+		used, full = used + charge, stop
+		state = write('<Bdddd', ALLOWED, used, stop, start, min(consumed + charge, 2 ^ 53 - 1))
+	end
+	local yes = fits and 1 or 0
+	return state, full, lives, write('<BddBdddddd', yes, t, 0, yes, charge, capacity - used, retry, used > 0 and min(stop - now, 2 ^ 52) or 0, 0, 0)
+end
+
+local simple, dues = plain and not tried, {nil, nil, nil, nil}
 while simple and first <= last do
 	local to, head, refusing, done = first, outs, false, false
 	repeat
 		local k, a = byte(header, 8 + 2 * to, 9 + 2 * to)
-		local arg, raw, before = ARGV[a], raws[k], args[k]
+		local arg, before = ARGV[a], args[k]
 		local flags, n = byte(arg, 1, 2)
-		local state, full, reply
-		if flags == LAST + WINDOWED and to == first then
-			--include look 1
-			if simple then
-				--include window
-			end
-		elseif flags < SIMPLE or flags > SIMPLE + LAST then
-			simple = false
-		elseif n == 1 then
-			--include look 1
-			if simple then
-				--include decide 1
-			end
-		elseif n == 2 then
-			--include look 2
-			if simple then
-				--include decide 2
-			end
-		elseif n == 3 then
-			--include look 3
-			if simple then
-				--include decide 3
-			end
-		else
-			--include many
+		local state, full, till, reply
+		if before and before ~= arg and (byte(before, 2) ~= n or read('<d', before, 3 + 2 * n) ~= read('<d', arg, 3 + 2 * n)) then
+			simple = false -- other limits
+		elseif flags == SIMPLE or flags == SIMPLE + LAST then
+			state, full, till = decide(now, n, arg, raws[k], states[k], refusing)
+		elseif flags == LAST + WINDOWED and to == first then
+			state, full, till, reply = decideWindow(arg, raws[k], states[k])
+		end
+		if not before then
+			args[k], lives[k] = arg, till
 		end
 		if not state and not reply then
 			simple = false

@@ -17,7 +17,3 @@ while plain and first <= last do -- what the fast way has left
 end
 flush()
 return table.concat(out)
-
-end
-
-return others()
