@@ -15,8 +15,8 @@ var luaFiles embed.FS
 // lone take does without are in a function, because many locals cost even a
 // script that returns before it comes to them.
 var script, scriptSHA = func() (string, string) {
-	text := luaText("prelude", "decide", "alone") + "local function others()\n" +
-		luaText("fast", "fasthold", "ticket", "state", "bucket", "change", "place", "receipt", "take", "adjust", "settle", "hold", "reset", "main") +
+	text := luaText("prelude", "takes") + "local function others()\n" +
+		luaText("common", "fasthold", "ticket", "state", "bucket", "change", "place", "receipt", "take", "adjust", "settle", "hold", "reset", "main") +
 		"end\nreturn others()\n"
 	sum := sha1.Sum([]byte(text))
 	return text, hex.EncodeToString(sum[:])

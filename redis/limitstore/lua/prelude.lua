@@ -58,6 +58,6 @@ local SHADOW, COUNTREFUSED = 1, 2
 -- The time is the server's, read once. Only tests send one, in the header or
 -- after a lone argument; keys then live for an hour of real time whatever it
 -- says.
-local ALLOWED = 33
+local REFUSED, ALLOWED = 32, 33
 local PLAIN = 16 -- the first kind; no flags of an argument are as much
-local now, testing, raw
+local now, testing
