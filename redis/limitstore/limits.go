@@ -28,11 +28,8 @@ type compiled struct {
 
 // set is limits that are asked for together, in this order, of one record.
 type set struct {
-	text     string // as arguments and records have it
-	digest   [8]byte
-	calendar bool // one of them follows one
-
-	last atomic.Pointer[string] // the last argument made of it, likely the next, too
+	text   string // as arguments and records have it
+	digest [8]byte
 }
 
 // burstGiven marks in the calendar's byte that Burst was not left to Amount.
@@ -118,7 +115,6 @@ func newSet(limits []*compiled, which []int) *set {
 	b := []byte{byte(len(which))}
 	for _, i := range which {
 		b = append(b, limits[i].limit[:numbersSize]...)
-		s.calendar = s.calendar || limits[i].calendar()
 	}
 	for _, i := range which {
 		b = append(b, limits[i].limit[numbersSize:limitSize]...)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestMixed takes from several records at once, of which some are decided in
-// the short ways of the script and others are not, alone and in one call with
+// the fast paths of the script and others are not, alone and in one call with
 // takes of each record by itself. Nothing comes back while it runs, so there is
 // only one right answer.
 func TestMixed(t *testing.T) {

@@ -150,11 +150,6 @@ func (s *Store) addArg(r *request, demands []sluice.Demand, which []int, flags b
 	if d := &demands[which[0]]; len(which) == 1 && d.Limit.Algorithm == sluice.FixedWindow && d.Limit.Calendar == sluice.NoCalendar && !d.Shadow {
 		b[0] |= windowedArg
 	}
-	head := len(b)
-	if arg := set.last.Load(); arg != nil && !r.numbered && !set.calendar && (*arg)[:head] == string(b) {
-		r.arg(*arg, &demands[which[0]].Key)
-		return
-	}
 	b = append(b, set.text...)
 	for _, i := range which {
 		if c := r.limits[i]; c.calendar() {
@@ -166,11 +161,7 @@ func (s *Store) addArg(r *request, demands []sluice.Demand, which []int, flags b
 			b = append(b, byte(i))
 		}
 	}
-	arg := string(b)
-	if !r.numbered && !set.calendar {
-		set.last.Store(&arg)
-	}
-	r.arg(arg, &demands[which[0]].Key)
+	r.arg(string(b), &demands[which[0]].Key)
 }
 
 // arg adds an argument that is about a record.

@@ -2,10 +2,8 @@
 -- there. A state and its view stay apart: only commit writes one to the other.
 
 local MAX = 1e15 -- sluice.MaxTokens
-local MOST = 2 ^ 53 - 1
 local NEVER = math.huge
 local PARTS, RING = 32, 33
-local MAXHOLDS = 256
 
 local function saturate(n)
 	return min(max(n, -MOST), MOST)
@@ -17,37 +15,10 @@ local function divide(a, b)
 	return (a - rest) / b, rest
 end
 
--- Spec.refill and Spec.Refill
-local function refill(p, v, t)
-	local elapsed = t - v.time
+-- Spec.refill
+local function bring(p, v, t)
+	v.used, v.rem = refill(v.used, v.rem, t - v.time, p.amount, p.period)
 	v.time = t
-	if v.used == 0 then
-		v.rem = 0
-		return
-	end
-	local periods, rest = divide(elapsed, p.period)
-	if periods > floor(v.used / p.amount) then
-		v.used, v.rem = 0, 0
-		return
-	end
-	local back
-	back, v.rem = divide(rest * p.amount + v.rem, p.period)
-	v.used = v.used - periods * p.amount - back
-	if v.used <= 0 then
-		v.used, v.rem = 0, 0
-	end
-end
-
--- Spec.RepayIn
-local function repayIn(p, v, n)
-	if n <= 0 then
-		return 0
-	end
-	local whole, rest = divide(n, p.amount)
-	if whole > floor(FOREVER / p.period) then
-		return FOREVER
-	end
-	return min(whole * p.period + ceil((rest * p.period - v.rem) / p.amount), FOREVER)
 end
 
 -- newView has room for everything from the start, so that it need not grow.
@@ -65,11 +36,11 @@ local function viewTokens(p, s, t)
 		if h.expires > v.now then
 			v.held = v.held + h.amount
 		else
-			refill(p, v, max(h.expires, v.time))
+			bring(p, v, max(h.expires, v.time))
 			v.used = v.used + h.amount
 		end
 	end
-	refill(p, v, v.now)
+	bring(p, v, v.now)
 	return v
 end
 
@@ -83,17 +54,17 @@ local function untilTokens(p, s, v, target)
 		if h.expires > v.now then
 			local excess = w.used + held - target
 			if excess <= w.used then
-				local wait = repayIn(p, w, excess)
+				local wait = repayIn(excess, w.rem, p.amount, p.period)
 				if w.now + wait <= h.expires then
 					return w.now + wait - v.now
 				end
 			end
 			w.now = h.expires
-			refill(p, w, w.now)
+			bring(p, w, w.now)
 			w.used, held = w.used + h.amount, held - h.amount
 		end
 	end
-	return w.now + repayIn(p, w, w.used - target) - v.now
+	return w.now + repayIn(w.used - target, w.rem, p.amount, p.period) - v.now
 end
 
 -- Spec.Window. Lua knows no time zones: the node sends the boundaries of some
@@ -289,7 +260,7 @@ local function resetIn(p, s, v)
 	if v.used == 0 then
 		return 0
 	elseif p.alg == TOKENS then
-		return since(v, repayIn(p, v, v.used)) -- whatever is held
+		return since(v, repayIn(v.used, v.rem, p.amount, p.period)) -- whatever is held
 	end
 	return since(v, wait(p, s, v, 0))
 end

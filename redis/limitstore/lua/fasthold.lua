@@ -4,30 +4,24 @@
 -- is not so simple, and all after it, are left to the general case.
 local HOLDING, RETURNING = 5, 6
 local NOID = string.rep('\0', 16)
+local MOST, FOREVER, MAXHOLDS = 2 ^ 53 - 1, 2 ^ 52, 256 -- of package bucket
 local room, granted = {}, {} -- the buckets in which room was made; replies
+
+-- repayIn is Spec.RepayIn.
+local function repayIn(n, rem, amount, period)
+	if n <= 0 then
+		return 0
+	end
+	local rest = n % amount
+	local whole = (n - rest) / amount
+	if whole > floor(FOREVER / period) then
+		return FOREVER
+	end
+	return min(whole * period + ceil((rest * period - rem) / amount), FOREVER)
+end
 
 if kind == HOLDING or kind == RETURNING then
 	local numbers = #header - last -- where those of the keys are
-	local MOST, FOREVER, MAXHOLDS = 2 ^ 53 - 1, 2 ^ 52, 256
-
-	-- refill is Spec.Refill from time to now.
-	local function refill(used, rem, time, now, amount, period)
-		--include refill
-		return used, rem
-	end
-
-	-- repayIn is Spec.RepayIn.
-	local function repayIn(n, rem, amount, period)
-		if n <= 0 then
-			return 0
-		end
-		local rest = n % amount
-		local whole = (n - rest) / amount
-		if whole > floor(FOREVER / period) then
-			return FOREVER
-		end
-		return min(whole * period + ceil((rest * period - rem) / amount), FOREVER)
-	end
 
 	-- open reads a bucket, in a record whose rest would begin at a place, as it
 	-- is now: what is used, its remainder, what was consumed, the recall, the
@@ -47,7 +41,7 @@ if kind == HOLDING or kind == RETURNING then
 					break
 				end
 				expires = max(expires, time)
-				used, rem = refill(used, rem, time, expires, amount, period)
+				used, rem = refill(used, rem, expires - time, amount, period)
 				used, time, consumed, at = used + n, expires, min(consumed + n, MOST), at + 32
 			end
 			holds = sub(raw, at)
@@ -55,7 +49,7 @@ if kind == HOLDING or kind == RETURNING then
 				held = held + read('<d', holds, i)
 			end
 		end
-		used, rem = refill(used, rem, time, now, amount, period)
+		used, rem = refill(used, rem, now - time, amount, period)
 		return used, rem, consumed, recalled, recallCost, holds, held
 	end
 
@@ -104,7 +98,7 @@ if kind == HOLDING or kind == RETURNING then
 				local wait = repayIn(used + held - target, rem, amount, period)
 				due = t + wait <= expires and t + wait or nil
 			end
-			used, rem = refill(used, rem, t, expires, amount, period)
+			used, rem = refill(used, rem, expires - t, amount, period)
 			t, used, held, at = expires, used + n, held - n, at + 32
 		end
 		due = due or t + repayIn(used - target, rem, amount, period)

@@ -35,7 +35,7 @@ end
 -- Holding: for each request a demand, and then
 --   least, most, life, spent, id, id of the one before  '<dddd', 16 bytes each
 local function holds()
-	local out = {answer(1, now, 0), unpack(granted)} -- the fast way's grants first
+	local out = {answer(1, now, 0), unpack(granted)} -- the fast grants first
 	for i = first, last, 2 do
 		local least, most, life, spent = read('<dddd', ARGV[i + 1])
 		local id, previous = sub(ARGV[i + 1], 33, 48), sub(ARGV[i + 1], 49, 64)

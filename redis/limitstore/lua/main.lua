@@ -7,7 +7,7 @@ if kind > 0 then
 		return out[1]
 	end
 end
-while plain and first <= last do -- what the fast way has left
+while plain and first <= last do -- those left by takes.lua
 	local to = first
 	while not has(byte(argOf(to)), LAST) do
 		to = to + 1
@@ -17,7 +17,3 @@ while plain and first <= last do -- what the fast way has left
 end
 flush()
 return table.concat(out)
-
-end
-
-return others()

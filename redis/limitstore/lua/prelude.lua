@@ -6,7 +6,7 @@ local call, read, write, byte = redis.call, struct.unpack, struct.pack, string.b
 
 -- The first byte of all that is stored. A script of another version knows by
 -- it that it cannot read the rest. A record in which somebody waits has another
--- one, because it has tickets in it, of which the short ways know nothing.
+-- one, because it has tickets in it, of which the fast paths know nothing.
 local VERSION, WAITING = 1, 2
 
 -- Flags of an argument: the last one of a take; only token buckets and no
@@ -60,4 +60,4 @@ local SHADOW, COUNTREFUSED = 1, 2
 -- says.
 local REFUSED, ALLOWED = 32, 33
 local PLAIN = 16 -- the first kind; no flags of an argument are as much
-local now, testing, raw
+local now, testing

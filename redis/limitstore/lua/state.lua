@@ -1,5 +1,4 @@
 -- The general case: everything below is defined only when it is needed.
-local FOREVER = 2 ^ 52
 local ENTRY = 32 -- bytes of a hold and of a holder
 
 -- spec reads a limit: bucket.Compile. zone tells calendars apart.
