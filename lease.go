@@ -105,6 +105,9 @@ func (l *Limiter) Settle(ctx context.Context, s Settlement) (Decision, error) {
 		return d, err
 	}
 	err := l.store.Settle(ctx, &s, &d)
+	for i := range d.Demands { // some stores remember what was asked, others what was charged
+		d.Demands[i].Cost = d.Demands[i].Charge()
+	}
 	l.consumed(&d, err, false)
 	l.lines.wakeAll(&d)
 	return d, err

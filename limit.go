@@ -76,6 +76,9 @@ type Limit struct {
 	Zone     string
 }
 
+// Unlimited is a limit that refuses nothing. It is written "unlimited".
+var Unlimited = Limit{Amount: MaxTokens, Period: time.Microsecond}
+
 // Per is a token bucket of n whole tokens per period: Per(100, time.Minute).
 func Per(n int64, period time.Duration) Limit {
 	return Limit{Amount: whole(n), Period: period}

@@ -17,6 +17,7 @@ import (
 //	1000/day Europe/Madrid   a quota per calendar day
 //	50000/month UTC          a quota per calendar month
 //	5 concurrent             at most 5 at once
+//	unlimited                as much as anyone asks for
 func Parse(s string) (Limit, error) {
 	l, err := parse(s)
 	if err == nil {
@@ -37,11 +38,16 @@ func MustParse(s string) Limit {
 	return l
 }
 
+const unlimited = "unlimited"
+
 const grammar = `want for example "100/minute", "10/s burst 20", "50000/month UTC" or "5 concurrent"`
 
 func parse(s string) (Limit, error) {
 	var l Limit
 	words := strings.Fields(s)
+	if len(words) == 1 && words[0] == unlimited {
+		return Unlimited, nil
+	}
 	if len(s) > 200 || len(words) == 0 || len(words) > 4 {
 		return l, fmt.Errorf("%s", grammar)
 	}
@@ -194,8 +200,15 @@ func parseTokens(s string) (Tokens, error) {
 	return Tokens(total), nil
 }
 
-// String writes l so that Parse reads it back.
+// String returns l in the form that [Parse] reads.
 func (l Limit) String() string {
+	if l == Unlimited {
+		return unlimited
+	}
+	return l.rule()
+}
+
+func (l Limit) rule() string {
 	if l.Algorithm == Concurrency {
 		return l.Amount.String() + " concurrent"
 	}
@@ -234,8 +247,10 @@ func periodString(d time.Duration) string {
 	return d.String()
 }
 
-// MarshalText writes l as [Limit.String] does.
-func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+// MarshalText writes l in the form that [Parse] reads. [Unlimited] is written
+// in numbers, because older versions, which may share a store with this one,
+// do not know the word.
+func (l Limit) MarshalText() ([]byte, error) { return []byte(l.rule()), nil }
 
 // UnmarshalText reads what [Parse] reads.
 func (l *Limit) UnmarshalText(b []byte) (err error) {
