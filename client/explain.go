@@ -24,6 +24,7 @@ type AppliedLimit struct {
 	Entity   string       `json:"entity"` // the one asked about, or a parent
 	Resource string       `json:"resource,omitempty"`
 	Limit    string       `json:"limit"`
+	Label    string       `json:"label,omitempty"` // its name in the headers and answers of requests
 	Rule     sluice.Limit `json:"rule"`
 	From     string       `json:"from"` // the level
 	Kept     catalog.From `json:"kept"` // where: stored, file, default or override
@@ -64,6 +65,7 @@ type RequestExplanation struct {
 	Pattern  string        // the pattern that matches best
 	Cost     sluice.Tokens // in limits that have no cost of their own
 	Caller   string        // the entity
+	List     string        // allow or deny, if the caller is on that list
 	KnownBy  string        // key, user or ip
 	Outcome  string        // unlimited, allowed, refused, invalid, denied, banned or unavailable
 	Status   int           // 200 if it would pass

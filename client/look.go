@@ -127,11 +127,12 @@ type Bucket struct {
 	Entity      string        `json:"entity"`
 	Resource    string        `json:"resource"`
 	Limit       string        `json:"limit"`
-	Rule        sluice.Limit  `json:"rule"`
-	Remaining   sluice.Tokens `json:"remaining"`   // what is not used
-	Held        sluice.Tokens `json:"held"`        // the part of it that nodes hold ahead of need
-	Consumed    sluice.Tokens `json:"consumed"`    // since the bucket was last full
-	Utilization float64       `json:"utilization"` // percent
+	Rule        sluice.Limit  `json:"rule"`              // that it was last taken by
+	Applies     *sluice.Limit `json:"applies,omitempty"` // the rule stored for the entity by now, if it is another
+	Remaining   sluice.Tokens `json:"remaining"`         // what is not used
+	Held        sluice.Tokens `json:"held"`              // the part of it that nodes hold ahead of need
+	Consumed    sluice.Tokens `json:"consumed"`          // since the bucket was last full
+	Utilization float64       `json:"utilization"`       // percent
 	Alarm       catalog.Alarm `json:"alarm"`
 	ResetAfter  time.Duration `json:"-"`
 	LastTaken   time.Time     `json:"lastTaken,omitzero"` // zero for windows
@@ -157,6 +158,15 @@ func (k *Bucket) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &j)
 	k.ResetAfter = milliseconds(j.Ms)
 	return err
+}
+
+// RuleText returns the bucket's rule, and the one that has replaced it if the
+// bucket was not taken from since.
+func (k *Bucket) RuleText() string {
+	if k.Applies == nil {
+		return k.Rule.String()
+	}
+	return k.Applies.String() + " (was " + k.Rule.String() + ")"
 }
 
 // BucketPage is one page of buckets.

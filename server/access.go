@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/identity"
 )
 
 // Role is what a caller of the server may do. Each includes those before it.
@@ -67,13 +70,17 @@ type Token struct {
 	Role   Role
 }
 
+// MinSecret is the length of the shortest secret of a token, in bytes.
+const MinSecret = 16
+
 // scopes are what API keys need, by role.
 var scopes = [...]string{RoleRead: "sluice:read", RoleTake: "sluice:take", RoleAdmin: "sluice:admin"}
 
 // caller is who sends a request.
 type caller struct {
 	name      string
-	entity    string // whom an API key stands for
+	key       string // an API key as an entity
+	entity    string // whom an API key or token stands for
 	tier      string
 	namespace string // the only one they may use; "" for any
 	role      Role
@@ -100,8 +107,8 @@ type knownToken struct {
 func newDoorman(a Access) (*doorman, error) {
 	d := &doorman{open: a.Open, certificates: a.Certificates}
 	for _, t := range a.Tokens {
-		if len(t.Secret) < 16 || t.Role == RoleNone || t.Role > RoleAdmin || t.Name == "" {
-			return nil, &sluice.FieldError{Field: "server.access.tokens", Value: t.Name, Reason: "needs a name, a secret of at least 16 bytes and a role"}
+		if len(t.Secret) < MinSecret || t.Role == RoleNone || t.Role > RoleAdmin || t.Name == "" {
+			return nil, &sluice.FieldError{Field: "tokens", Value: t.Name, Reason: "a token needs a name, a secret of at least 16 bytes and a role"}
 		}
 		d.tokens = append(d.tokens, knownToken{sha256.Sum256([]byte(t.Secret)), &caller{name: t.Name, role: t.Role}})
 	}
@@ -123,6 +130,27 @@ func (s *server) identify(r *http.Request) (*caller, error) {
 		return &caller{name: name[:min(len(name), maxActor)], role: s.door.certificates}, nil
 	}
 	return nil, errNoCredential
+}
+
+// self finds out who asks about themselves: the holder of a stored key, or
+// whoever the policy knows by a key or token.
+func (s *server) self(r *http.Request) (*caller, error) {
+	c, err := s.identify(r)
+	_, sent := bearer(r.Header["Authorization"])
+	if s.gate == nil || err == nil && sent || err != nil && !errors.Is(err, errNoCredential) && !errors.Is(err, catalog.ErrKey) {
+		return c, err
+	}
+	id, gateErr := s.gate.Identify(r.Context(), &httplimit.Request{Header: r.Header, Remote: r.RemoteAddr})
+	var invalid *identity.InvalidError
+	switch {
+	case errors.As(gateErr, &invalid):
+		return nil, cmp.Or(err, error(catalog.ErrKey))
+	case gateErr != nil:
+		return nil, gateErr
+	case id.Kind == identity.ByAddress:
+		return c, err
+	}
+	return &caller{name: id.Entity, key: id.Key, entity: id.Entity, tier: id.Tier, namespace: s.gate.Policy().Namespace}, nil
 }
 
 // maxActor is the longest name that is written down of who did something.
@@ -175,7 +203,7 @@ func (s *server) identifySecret(ctx context.Context, secret string) (*caller, er
 	if err != nil {
 		return nil, err
 	}
-	c := &caller{name: key.ID, entity: key.Entity, tier: key.Tier, namespace: key.Namespace}
+	c := &caller{name: key.ID, key: "key:" + key.ID, entity: key.Entity, tier: key.Tier, namespace: key.Namespace}
 	for role := RoleRead; role <= RoleAdmin; role++ {
 		if key.HasScope(scopes[role]) {
 			c.role = role

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/identity"
 )
 
 // explanation is which limits apply, from where, and what would be answered.
@@ -28,7 +29,8 @@ type appliedLimit struct {
 	Entity   string       `json:"entity"`
 	Resource string       `json:"resource,omitempty"`
 	Limit    string       `json:"limit"`
-	Rule     sluice.Limit `json:"rule"`
+	Label    string       `json:"label,omitempty"` // in the headers and answers of requests
+	Rule     string       `json:"rule"`
 	From     string       `json:"from"` // the level
 	Kept     catalog.From `json:"kept"` // where
 	Until    time.Time    `json:"until,omitzero"`
@@ -41,7 +43,7 @@ func (e *explanation) list(applied []catalog.Applied, hidden []catalog.Hidden, s
 	e.Applied = []appliedLimit{}
 	for i := range applied {
 		a := &applied[i]
-		l := appliedLimit{a.Entity, a.Resource, a.Limit, a.Setting.Limit, a.Level.String(), a.From, a.Until, a.Reason}
+		l := appliedLimit{a.Entity, a.Resource, a.Limit, "", a.Setting.Limit.String(), a.Level.String(), a.From, a.Until, a.Reason}
 		if l.Entity == subject {
 			l.Entity = entity
 		}
@@ -93,6 +95,7 @@ type requestExplanation struct {
 	Pattern  string        `json:"pattern,omitempty"`
 	Cost     sluice.Tokens `json:"cost"`
 	Caller   string        `json:"caller,omitempty"`
+	List     string        `json:"list,omitempty"` // allow or deny, if the caller is on it
 	KnownBy  string        `json:"knownBy,omitempty"`
 	Outcome  string        `json:"outcome"`
 	Status   int           `json:"status"`
@@ -148,14 +151,29 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 		}
 		asked.Remote = net.JoinHostPort(address.String(), "0")
 	}
+	guesser := "explain:" + c.name // it must not be a way to guess keys
+	if len(asked.Header) > 0 {
+		if err := s.gate.Guess(r.Context(), guesser, 0); err != nil {
+			return err
+		}
+	}
 	e := s.gate.Explain(r.Context(), asked)
+	var invalid *identity.InvalidError
+	if errors.As(e.Err, &invalid) {
+		if err := s.gate.Guess(r.Context(), guesser, 1); err != nil {
+			return err
+		}
+	}
 	answer := requestExplanation{
 		explanation: explanation{Text: e.String(), Tier: e.Tier, Known: e.Known()},
 		Endpoint:    e.Route.Endpoint, Pattern: e.Route.Pattern, Cost: e.Route.Cost,
-		Caller: e.Identity.Entity, Outcome: e.Outcome.String(), Status: e.Status(),
+		Caller: e.Identity.Entity, List: e.Listed, Outcome: e.Outcome.String(), Status: e.Status(),
 	}
 	if answer.list(e.Applied, e.Hidden, "", ""); e.Identity.Entity != "" {
 		answer.KnownBy = e.Identity.Kind.String()
+	}
+	for i := range e.Applied {
+		answer.Applied[i].Label = e.Applied[i].Label
 	}
 	if !e.Outcome.Passes() {
 		answer.Message = e.Problem().Message

@@ -69,12 +69,12 @@ func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error
 	})
 }
 
-// me is the caller's own standing, by their API key.
+// me is the caller's own standing, by their API key or token.
 func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if c.entity == "" {
-		return &forbiddenError{"only the holder of an API key has a standing of their own"}
+		return &forbiddenError{"send the API key or token that you send with requests"}
 	}
-	return s.standing(w, r, "key:"+c.name, catalog.Subject{
+	return s.standing(w, r, c.key, catalog.Subject{
 		Namespace: c.namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
 	})
 }
@@ -170,7 +170,8 @@ type bucketAnswer struct {
 	Entity       string        `json:"entity"`
 	Resource     string        `json:"resource"`
 	Limit        string        `json:"limit"`
-	Rule         sluice.Limit  `json:"rule"`
+	Rule         sluice.Limit  `json:"rule"`              // that it was last taken by
+	Applies      *sluice.Limit `json:"applies,omitempty"` // the rule stored for the entity by now, if it is another
 	Remaining    sluice.Tokens `json:"remaining"`
 	Held         sluice.Tokens `json:"held"`
 	Consumed     sluice.Tokens `json:"consumed"`
@@ -215,9 +216,27 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 			activity: activities[i],
 		}
 		all[i].WaitingNodes = &b.Tickets
+		if now, ok := s.applies(r, &b.Key); ok && now != b.Limit {
+			all[i].Applies = &now
+		}
 	}
 	writeJSON(w, http.StatusOK, "application/json", map[string]any{"buckets": all, "next": page.Next})
 	return nil
+}
+
+// applies is the limit of that name that is stored for an entity, whatever tier
+// its next take comes with.
+func (s *server) applies(r *http.Request, k *sluice.Key) (sluice.Limit, bool) {
+	found, err := s.resolver.Resolve(r.Context(), catalog.Subject{Namespace: k.Namespace, Entity: k.Entity, Resource: k.Resource})
+	if err != nil {
+		return sluice.Limit{}, false // it is extra
+	}
+	for _, a := range found.Applied {
+		if a.Limit == k.Limit && a.Entity == found.Subject.Entity && a.Level >= sluice.LevelEntity {
+			return a.Setting.Limit, true
+		}
+	}
+	return sluice.Limit{}, false
 }
 
 // readMax reads how long a page may be.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
@@ -66,7 +68,10 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
-	if p.Status == http.StatusServiceUnavailable {
+	var refused *sluice.RefusedError
+	if errors.As(err, &refused) {
+		w.Header().Set("Retry-After", strconv.FormatInt(ceil(refused.RetryAfter, time.Second), 10))
+	} else if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	p.write(w)
@@ -110,6 +115,7 @@ func (s *server) problem(r *http.Request, err error) problem {
 	var mistakes policy.Mistakes
 	var exhausted *schedule.ExhaustedError
 	var reference *referenceError
+	var refused *sluice.RefusedError
 	switch {
 	case tooLarge(err):
 		return problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("body: must be at most %d bytes long", mostBytes(err)), Field: "body"}
@@ -117,6 +123,8 @@ func (s *server) problem(r *http.Request, err error) problem {
 		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: asSent(field.Field)}
 	case errors.As(err, &mistakes):
 		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: "body"}
+	case errors.As(err, &refused):
+		return problem{Status: http.StatusTooManyRequests, Code: "refused", Detail: fmt.Sprintf("too many invalid credentials: try again in %s", refused.RetryAfter.Round(time.Millisecond))}
 	case errors.As(err, &exhausted):
 		return problem{Status: http.StatusServiceUnavailable, Code: "exhausted", Detail: err.Error()}
 	case errors.As(err, &forbidden):

@@ -60,6 +60,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 		return badValue(cmd, value.GetFlag(), "--"+value.GetFlag().Name, value.GetValue(), value.Unwrap())
 	case errors.As(err, &name) && len(name.GetSpecifiedShortnames()) > 1:
 		return wrong(cmd, "unknown flag: -%[1]s; want two dashes: --%[1]s", name.GetSpecifiedShortnames())
+	case errors.As(err, &name) && cmd.Flags().Lookup(renamed[name.GetSpecifiedName()]) != nil:
+		return wrong(cmd, "--%s: is now called --%s", name.GetSpecifiedName(), renamed[name.GetSpecifiedName()])
 	}
 	return wrong(cmd, "%v", err)
 }
