@@ -43,7 +43,7 @@ type erasure struct {
 func (q *stored) erasing(w http.ResponseWriter, work func(context.Context, *erasure) error) error {
 	ctx, cancel := eraseFor(q.Context())
 	defer cancel()
-	e := erasure{Next: q.query.Get("cursor")}
+	e := erasure{Next: q.cursor}
 	begun := e
 	err := work(ctx, &e)
 	status := http.StatusOK

@@ -23,11 +23,11 @@ var recordRoutes = []route{
 }
 
 func (q *stored) usage() (u catalog.UsedQuery, err error) {
-	u = catalog.UsedQuery{Entity: q.query.Get("entity"), Resource: q.query.Get("resource"), Cursor: q.query.Get("cursor")}
-	var errs [3]error
-	u.Max, errs[0] = q.max()
-	u.From, errs[1] = q.time("from")
-	u.To, errs[2] = q.time("to")
+	u = catalog.UsedQuery{Entity: q.query.Get("entity"), Resource: q.query.Get("resource"), Cursor: q.cursor}
+	u.Max = q.most
+	if u.From, u.To, err = q.between(); err != nil {
+		return u, err
+	}
 	switch by := q.query.Get("by"); by {
 	case "", "hour":
 		u.Span = catalog.Hourly
@@ -38,7 +38,7 @@ func (q *stored) usage() (u catalog.UsedQuery, err error) {
 	default:
 		return u, sluice.BadField("by", by, "must be hour, day or total")
 	}
-	return u, errors.Join(errs[:]...)
+	return u, nil
 }
 
 func listUsage(q *stored, w http.ResponseWriter) error {
@@ -62,7 +62,7 @@ func sumUsage(q *stored, w http.ResponseWriter) error {
 }
 
 func listAudit(q *stored, w http.ResponseWriter) error {
-	a := catalog.AuditQuery{Subject: q.query.Get("subject"), Cursor: q.query.Get("cursor")}
+	a := catalog.AuditQuery{Subject: q.query.Get("subject"), Cursor: q.cursor}
 	switch order := q.query.Get("order"); order {
 	case "", "newest":
 	case "oldest":
@@ -80,11 +80,8 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 		}
 		q.namespace = ""
 	}
-	var errs [3]error
-	a.Max, errs[0] = q.max()
-	a.From, errs[1] = q.time("from")
-	a.To, errs[2] = q.time("to")
-	if err := errors.Join(errs[:]...); err != nil {
+	a.Max = q.most
+	if a.From, a.To, err = q.between(); err != nil {
 		return err
 	}
 	page, err := q.catalog.Audit(q.Context(), q.namespace, a)
@@ -136,11 +133,7 @@ func pruneAudit(q *stored, w http.ResponseWriter) error {
 		return err
 	}
 	n, err := q.edit().PruneAudit(q.Context(), before)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]int{"removed": n})
-	return nil
+	return list(w, map[string]int{"removed": n}, err)
 }
 
 // planAnswer is how what is stored differs from a file.
@@ -195,8 +188,7 @@ func answerPlan(w http.ResponseWriter, p *catalog.Plan, applied bool) error {
 	for _, s := range p.Steps {
 		a.Steps = append(a.Steps, planStep{s.Doing, s.What, s.Before, s.After})
 	}
-	writeJSON(w, http.StatusOK, "application/json", a)
-	return nil
+	return list(w, a, nil)
 }
 
 func planLimits(q *stored, w http.ResponseWriter) error {
