@@ -205,10 +205,6 @@ func (l Limit) String() string {
 	if l == Unlimited {
 		return unlimited
 	}
-	return l.rule()
-}
-
-func (l Limit) rule() string {
 	if l.Algorithm == Concurrency {
 		return l.Amount.String() + " concurrent"
 	}
@@ -247,10 +243,8 @@ func periodString(d time.Duration) string {
 	return d.String()
 }
 
-// MarshalText writes l in the form that [Parse] reads. [Unlimited] is written
-// in numbers, because older versions, which may share a store with this one,
-// do not know the word.
-func (l Limit) MarshalText() ([]byte, error) { return []byte(l.rule()), nil }
+// MarshalText writes l as [Limit.String] does.
+func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads what [Parse] reads.
 func (l *Limit) UnmarshalText(b []byte) (err error) {

@@ -13,8 +13,8 @@ import (
 type Status struct {
 	Entity   string        `json:"entity"`
 	Resource string        `json:"resource"` // "" if it is about all that are in use
-	Tier     string        `json:"tier"`
-	Alarm    catalog.Alarm `json:"alarm"` // the worst of all limits
+	Tier     string        `json:"tier,omitempty"`
+	Alarm    catalog.Alarm `json:"alarm,omitempty"` // the worst of all limits; absent if none is known
 	Limits   []LimitStatus `json:"limits"`
 }
 
@@ -82,7 +82,7 @@ type limitStatusJSON struct {
 func (l LimitStatus) MarshalJSON() ([]byte, error) {
 	type plain LimitStatus
 	var known limitStatusJSON
-	if ms := l.ResetAfter.Milliseconds(); !l.Unknown {
+	if ms := wholeMilliseconds(l.ResetAfter); !l.Unknown {
 		known = limitStatusJSON{&l.Remaining, &l.Utilization, &ms}
 	}
 	return json.Marshal(struct {
@@ -145,7 +145,7 @@ func (k Bucket) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		Ms int64 `json:"resetAfterMs"`
-	}{plain(k), k.ResetAfter.Milliseconds()})
+	}{plain(k), wholeMilliseconds(k.ResetAfter)})
 }
 
 // UnmarshalJSON reads what the server writes.

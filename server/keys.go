@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 )
 
 var keyRoutes = []route{
@@ -34,15 +35,10 @@ type keyBody struct {
 	Expires time.Time `json:"expires"`
 }
 
-// newKey is the only answer that has the key in clear.
-type newKey struct {
-	catalog.Key
-	Secret string `json:"secret"`
-}
-
+// showKey answers a new key, the only time that its secret is shown.
 func showKey(w http.ResponseWriter, k catalog.Key, clear string) error {
 	w.Header().Set("Cache-Control", "no-store")
-	return show(w, http.StatusCreated, newKey{k, clear}, k.Version, nil)
+	return show(w, http.StatusCreated, client.NewKey{Key: k, Secret: clear}, k.Version, nil)
 }
 
 func createKey(q *stored, w http.ResponseWriter, b *keyBody) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -136,22 +137,6 @@ func pruneAudit(q *stored, w http.ResponseWriter) error {
 	return list(w, map[string]int{"removed": n}, err)
 }
 
-// planAnswer is how what is stored differs from a file.
-type planAnswer struct {
-	Empty    bool       `json:"empty"`
-	Text     string     `json:"text"` // for people
-	Steps    []planStep `json:"steps"`
-	Warnings []string   `json:"warnings,omitempty"`
-	Applied  bool       `json:"applied"`
-}
-
-type planStep struct {
-	Doing  catalog.Doing `json:"doing"`
-	What   string        `json:"what"`
-	Before string        `json:"before,omitempty"`
-	After  string        `json:"after,omitempty"`
-}
-
 // declared reads the body, a policy file, and what it is to be called. A file
 // that names a namespace is for that one.
 func (q *stored) declared() (catalog.Declaration, error) {
@@ -184,9 +169,9 @@ func (q *stored) declared() (catalog.Declaration, error) {
 var parsing = make(chan struct{}, 1)
 
 func answerPlan(w http.ResponseWriter, p *catalog.Plan, applied bool) error {
-	a := planAnswer{Empty: p.Empty(), Text: p.String(), Steps: []planStep{}, Warnings: p.Warnings, Applied: applied}
+	a := client.Plan{Empty: p.Empty(), Text: p.String(), Steps: []client.PlanStep{}, Warnings: p.Warnings, Applied: applied}
 	for _, s := range p.Steps {
-		a.Steps = append(a.Steps, planStep{s.Doing, s.What, s.Before, s.After})
+		a.Steps = append(a.Steps, client.PlanStep{Doing: s.Doing, What: s.What, Before: s.Before, After: s.After})
 	}
 	return list(w, a, nil)
 }

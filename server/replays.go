@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/idempotency"
 )
 
@@ -93,11 +94,7 @@ func (q *replays) claim(w http.ResponseWriter, b *replayBody, scope idempotency.
 	if err != nil {
 		return err
 	}
-	out := struct {
-		idempotency.Answer
-		Token    idempotency.Token     `json:"token"`
-		Response *idempotency.Response `json:"response,omitempty"`
-	}{Answer: answer, Token: token}
+	out := client.ReplayAnswer{Answer: answer, Token: token}
 	if answer.Verdict == idempotency.Finished {
 		response, err := q.Replay(&answer)
 		if err != nil {
