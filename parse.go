@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Parse reads a limit as people write it:
+// Parse parses a limit as people write it:
 //
 //	100/minute               token bucket, 100 per minute, burst 100
 //	10/s burst 20            10 per second, up to 20 at once
@@ -29,7 +29,7 @@ func Parse(s string) (Limit, error) {
 	return l, nil
 }
 
-// MustParse is [Parse] for limits written in code; it panics on a mistake.
+// MustParse is like [Parse] but panics if s is not a limit. It is for limits written in code.
 func MustParse(s string) Limit {
 	l, err := Parse(s)
 	if err != nil {

@@ -32,7 +32,7 @@ type AppliedLimit struct {
 	Reason   string       `json:"reason,omitempty"` // of an override
 }
 
-// Explain tells which limits apply to a take, and what it would be answered.
+// Explain returns which limits apply to a take, and what it would be answered.
 // It consumes nothing.
 func (c *Client) Explain(ctx context.Context, t Take) (Explanation, error) {
 	body, err := t.body()
@@ -72,7 +72,7 @@ type RequestExplanation struct {
 	Message  string        // why it would not
 }
 
-// ExplainRequest tells what the server's policy would answer to a request, and
+// ExplainRequest returns what the server's policy would answer to a request, and
 // why. It consumes nothing.
 func (c *Client) ExplainRequest(ctx context.Context, r Request) (RequestExplanation, error) {
 	answer, err := ask[struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 )
 
-// Status is how somebody stands with the limits that apply to them.
+// Status is how much an entity has used of the limits that apply to it.
 type Status struct {
 	Entity   string        `json:"entity"`
 	Resource string        `json:"resource"` // "" if it is about all that are in use
@@ -106,7 +106,7 @@ func (l *LimitStatus) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Status is how an entity stands on a resource, or on all that it uses if
+// Status returns the status of an entity on a resource, or on all that it uses if
 // resource is "".
 func (c *Client) Status(ctx context.Context, entity, resource string) (Status, error) {
 	path := []string{"status", entity}
@@ -116,7 +116,7 @@ func (c *Client) Status(ctx context.Context, entity, resource string) (Status, e
 	return ask[Status](ctx, c, get(nil, path...))
 }
 
-// Me is how the holder of the client's API key stands, on a resource or on
+// Me returns the status of the holder of the client's API key, on a resource or on
 // all that they use if it is "".
 func (c *Client) Me(ctx context.Context, resource string) (Status, error) {
 	return ask[Status](ctx, c, get(values("resource", resource), "me"))

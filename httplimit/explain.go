@@ -72,7 +72,7 @@ func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
 // Known reports whether the caller has a record in the catalog.
 func (e *Explanation) Known() bool { return len(e.found) > 0 && e.found[0].Known }
 
-// Status is the status that the request would be answered with, or 200 if it
+// Status returns the status that the request would get, or 200 if it
 // would pass.
 func (e *Explanation) Status() int {
 	if e.Outcome.Passes() {
@@ -81,7 +81,7 @@ func (e *Explanation) Status() int {
 	return e.Problem().Status
 }
 
-// String says it in words.
+// String returns the explanation in words.
 func (e *Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: ", e.request.Method, e.request.Path)
@@ -121,7 +121,7 @@ func (e *Explanation) String() string {
 	return b.String()
 }
 
-// state says how a limit stands.
+// state describes the state of a limit.
 func (e *Explanation) state(a *catalog.Applied) string {
 	i := slices.IndexFunc(e.Decision.Demands, func(d sluice.Demand) bool {
 		return d.Key.Entity == a.Entity && d.Key.Resource == a.Resource && d.Key.Limit == a.Limit

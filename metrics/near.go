@@ -186,7 +186,7 @@ type lines struct {
 
 const mostLines = 60
 
-// next says whether one more line may be written, and how many were not
+// next reports whether one more line may be written, and how many were not
 // written before it.
 func (l *lines) next(now time.Time) (untold int, ok bool) {
 	l.mu.Lock()

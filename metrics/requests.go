@@ -43,7 +43,7 @@ type Sanctions struct {
 
 var _ prometheus.Collector = (*Sanctions)(nil)
 
-// NewSanctions counts none yet.
+// NewSanctions returns counters that are all zero.
 func NewSanctions() *Sanctions {
 	s := &Sanctions{
 		begun: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -63,7 +63,7 @@ func NewSanctions() *Sanctions {
 
 var sanctions = []abuse.Kind{abuse.Ban, abuse.Emergency}
 
-// Watch has it show the sanctions of a guard that are in force. It must be
+// Watch makes it show the sanctions of a guard that are in force. It must be
 // called before the Sanctions are registered.
 func (s *Sanctions) Watch(g *abuse.Guard) { s.guard = g }
 

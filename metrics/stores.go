@@ -15,7 +15,7 @@ func Memory(s *memory.Store) prometheus.Collector {
 	return figures(func(w *sheet) {
 		st := s.Stats()
 		add(w, "sluice_memory_buckets", "Buckets in memory.", st.Buckets)
-		add(w, "sluice_memory_bytes", "Bytes that buckets, leases and request ids take up, as the store reckons it.", st.Bytes)
+		add(w, "sluice_memory_bytes", "Bytes that buckets, leases and request ids take up, as the store estimates it.", st.Bytes)
 		add(w, "sluice_memory_receipts", "Leases and request ids in memory.", st.Receipts)
 		add(w, "sluice_memory_overflowed_total", "Takes that had to share a bucket because the store was full.", st.Overflowed)
 		add(w, "sluice_memory_forgotten_total", "Full buckets that were dropped.", st.Forgotten)

@@ -44,7 +44,7 @@ var (
 	_ prometheus.Collector = (*Takes)(nil)
 )
 
-// NewTakes is an observer to register with Prometheus.
+// NewTakes returns an observer to register with Prometheus.
 func NewTakes() *Takes {
 	decided := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_takes_total",

@@ -61,7 +61,7 @@ var (
 	_ prometheus.Collector = (*Utilization)(nil)
 )
 
-// NewUtilization watches for the levels that the thresholds say; zero ones
+// NewUtilization returns an observer that watches for the thresholds; zero ones
 // are 70 and 90 %. Nil for the log means slog.Default.
 func NewUtilization(at catalog.Thresholds, log *slog.Logger) (*Utilization, error) {
 	at.Warning, at.Critical = cmp.Or(at.Warning, 70), cmp.Or(at.Critical, 90)

@@ -22,10 +22,10 @@ import (
 type Role uint8
 
 const (
-	// RoleNone may do nothing but ask for health and, with an API key, how it
-	// stands itself.
+	// RoleNone may only check health and, with an API key or token, its own
+	// status.
 	RoleNone Role = iota
-	// RoleRead may look.
+	// RoleRead may read.
 	RoleRead
 	// RoleTake may take, and settle leases.
 	RoleTake
@@ -37,7 +37,7 @@ var roleNames = [...]string{"none", "read", "take", "admin"}
 
 func (r Role) String() string { return roleNames[min(int(r), len(roleNames)-1)] }
 
-// ParseRole reads the name of a role: read, take or admin.
+// ParseRole parses the name of a role: read, take or admin.
 func ParseRole(s string) (Role, error) {
 	for i := RoleRead; i <= RoleAdmin; i++ {
 		if roleNames[i] == s {
@@ -47,10 +47,10 @@ func ParseRole(s string) (Role, error) {
 	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", sluice.Excerpt(s))
 }
 
-// Access says who may do what. The zero Access lets nobody in.
+// Access controls who may do what. The zero Access admits nobody.
 type Access struct {
-	// Open lets everybody do everything, for a server that only this machine
-	// can reach. Pages of other sites that a browser on it shows are kept out.
+	// Open lets everyone do everything, for a server that only this machine
+	// can reach. Requests from pages of other sites are refused.
 	Open bool
 
 	// Tokens are what callers may bring, in "Authorization: Bearer".
@@ -115,7 +115,7 @@ func newDoorman(a Access) (*doorman, error) {
 	return d, nil
 }
 
-var errNoCredential = errors.New("a token is needed: Authorization: Bearer")
+var errNoCredential = errors.New("a token is required: send Authorization: Bearer")
 
 // identify finds out who is calling.
 func (s *server) identify(r *http.Request) (*caller, error) {
@@ -172,13 +172,13 @@ func (d *doorman) fromHere(r *http.Request) error {
 		host = r.Host
 	}
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" && host != "" {
-		return &forbiddenError{"without a token this server is asked by its address, or as localhost"}
+		return &forbiddenError{"without a token, use the server's address or localhost as the host"}
 	}
 	if len(r.Header["Origin"]) == 0 && len(r.Header["Sec-Fetch-Site"]) == 0 {
 		return nil
 	}
 	if err := d.origins.Check(r); err != nil {
-		return &forbiddenError{"pages of other sites may not ask this server"}
+		return &forbiddenError{"requests from pages of other sites are refused"}
 	}
 	return nil
 }

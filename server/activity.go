@@ -19,7 +19,7 @@ func (s *server) activities(ctx context.Context, namespace string, keys []sluice
 		}
 		var err error
 		if totals, err = s.catalog.Totals(ctx, namespace, series); err != nil && ctx.Err() == nil {
-			s.log.Warn("server: totals are left out", "error", err)
+			s.log.Warn("server: cannot read totals", "error", err)
 		}
 	}
 	all := make([]client.Activity, len(keys))

@@ -56,7 +56,7 @@ func mostBytes(err error) int64 {
 	return large.Limit
 }
 
-// badBody says what is wrong with a body that does not decode.
+// badBody describes what is wrong with a body that does not decode.
 func badBody(err error, into reflect.Type) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

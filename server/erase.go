@@ -171,7 +171,7 @@ const (
 // the namespace.
 func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasure) error {
 	if from != "" && from != atCatalog && !strings.HasPrefix(from, atBuckets) {
-		return sluice.BadField("cursor", from, "must be what the answer before gave as next")
+		return sluice.BadField("cursor", from, "must be next of the previous answer")
 	}
 	if from != atCatalog {
 		if q.replays != nil {

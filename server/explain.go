@@ -92,7 +92,7 @@ type requestExplanation struct {
 	Message  string        `json:"message,omitempty"` // why it would not pass
 }
 
-var errNoGate = errors.New("this server has no policy for requests")
+var errNoGate = errors.New("this server has no request policy")
 
 // explainRequest tells what a request would be answered by the policy, and why.
 // It consumes nothing.

@@ -135,7 +135,7 @@ func putOverride(q *stored, w http.ResponseWriter, body *struct {
 	until := body.Until
 	if body.For > 0 {
 		if !until.IsZero() {
-			return sluice.BadField("for", time.Duration(body.For), "comes in place of until")
+			return sluice.BadField("for", time.Duration(body.For), "cannot be combined with until")
 		}
 		until = time.Now().Add(time.Duration(body.For))
 	}

@@ -37,7 +37,7 @@ func (p problem) write(w http.ResponseWriter) {
 var errNoCatalog = errors.New("this server has no catalog")
 
 // errKeyUnusable is the answer to rotating a key that does not work any more.
-var errKeyUnusable = errors.New("only a key that works can be rotated")
+var errKeyUnusable = errors.New("only a valid key can be rotated")
 
 // asSent is a field as the caller has sent it. Inside, some names say what
 // kind of thing they belong to.
@@ -134,21 +134,21 @@ func (s *server) problem(r *http.Request, err error) problem {
 	case errors.As(err, &reference):
 		return problem{Status: http.StatusUnprocessableEntity, Code: "no_such_reference", Detail: err.Error()}
 	case r.Context().Err() != nil:
-		return problem{Status: 499, Code: "gone", Detail: "the caller has gone"}
+		return problem{Status: 499, Code: "gone", Detail: "the caller closed the connection"}
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			return problem{Status: k.status, Code: k.code, Detail: err.Error()}
 		}
 	}
-	s.log.ErrorContext(r.Context(), "no answer", "method", r.Method, "path", r.URL.Path, "request", sluice.Excerpt(r.Header.Get("Request-Id")), "error", err)
+	s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "request", sluice.Excerpt(r.Header.Get("Request-Id")), "error", err)
 	switch {
 	case errors.Is(err, sluice.ErrUnknown):
-		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: it may have happened or not"}
+		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: the operation may or may not have happened"}
 	case errors.Is(err, sluice.ErrUnavailable), errors.Is(err, sluice.ErrClosed):
-		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the store cannot be reached: nothing has happened"}
+		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the store cannot be reached: nothing was changed"}
 	}
-	return problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the log of the server says why"}
+	return problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "see the server log"}
 }
 
 func writeJSON(w http.ResponseWriter, status int, contentType string, body any) {

@@ -94,7 +94,7 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 func (q *stored) before() (time.Time, error) {
 	t, err := q.time("before")
 	if err == nil && t.IsZero() {
-		err = sluice.BadField("before", "", "must say up to when")
+		err = sluice.BadField("before", "", "must be the time to stop at")
 	}
 	return t, err
 }

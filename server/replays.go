@@ -111,7 +111,7 @@ func (q *replays) extend(w http.ResponseWriter, b *replayBody, scope idempotency
 
 func (q *replays) complete(w http.ResponseWriter, b *replayBody, scope idempotency.Scope) error {
 	if b.Response == nil {
-		return sluice.BadField("response", "null", "must be what was answered")
+		return sluice.BadField("response", "null", "must be the response to store")
 	}
 	if b.Response.Status < 200 || b.Response.Status > 599 {
 		return sluice.BadField("response.status", b.Response.Status, "must be 200 to 599")

@@ -62,7 +62,7 @@ func (s *server) mux(routes ...[]route) *http.ServeMux {
 	mux.HandleFunc("GET /v1/openapi.yaml", describe)
 	mux.HandleFunc("/v1/openapi.yaml", only("GET, HEAD"))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		problem{Status: http.StatusNotFound, Code: "no_such_path", Detail: "there is nothing here; /v1/openapi.yaml says what is where"}.write(w)
+		problem{Status: http.StatusNotFound, Code: "no_such_path", Detail: "no such path; see /v1/openapi.yaml"}.write(w)
 	})
 	return mux
 }
@@ -81,7 +81,7 @@ func (s *server) serve(rt route) http.Handler {
 		}
 		c, err := who(r)
 		if err == nil && c.role < rt.role {
-			err = &forbiddenError{"this needs the role " + rt.role.String() + ", and " + c.name + " has " + c.role.String()}
+			err = &forbiddenError{"this requires the role " + rt.role.String() + "; " + c.name + " has " + c.role.String()}
 		}
 		if err == nil {
 			if longer > 0 {

@@ -179,7 +179,7 @@ func (q *slots) window(w http.ResponseWriter) error {
 	if len(cursor) > 0 {
 		after.Event = cursor[1]
 		if after.Scheduled, err = strconv.ParseInt(cursor[0], 10, 64); err != nil {
-			return sluice.BadField("cursor", q.cursor, "must be what the page before gave as next")
+			return sluice.BadField("cursor", q.cursor, "must be next of the previous page")
 		}
 	}
 	page, err := q.WindowOf(q.Context(), q.PathValue("plan"), at, after, q.most)

@@ -77,7 +77,7 @@ func (q *stored) edit() *catalog.Editor { return q.catalog.Edit(q.namespace, by(
 // noVersion refuses If-Match where it would not be minded.
 func (q *stored) noVersion() error {
 	if q.version != 0 {
-		return sluice.BadField("If-Match", q.Header.Get("If-Match"), "this cannot be made to depend on a version")
+		return sluice.BadField("If-Match", q.Header.Get("If-Match"), "is not supported here")
 	}
 	return nil
 }

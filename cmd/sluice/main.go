@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, errSilent):
 		return exitTrouble
 	default:
-		fmt.Fprintln(stderr, "sluice:", err) //nolint:errcheck // nowhere to report it
+		fmt.Fprintln(stderr, "sluice:", byFlag(err)) //nolint:errcheck // nowhere to report it
 		return exitTrouble
 	}
 }

@@ -57,6 +57,7 @@ func TestCommandLine(t *testing.T) {
 		{"slots load --bars many", 2, "", `slots load: --bars "many": want a whole number`},
 		{"take alice --json=perhaps", 2, "", `take: --json "perhaps": want true or false`},
 		{"serve --admin-token short --catalog /nowhere/x", 2, "", "serve: --admin-token: must be at least 16 bytes long"},
+		{"serve --warn-at 150 --listen 127.0.0.1:0", 2, "", "sluice: --warn-at: 150: must be above 0"},
 		{"explain --path / --tier pro", 2, "", "explain: --tier: does not go with --path"},
 		{"explain --path / --cost 3", 2, "", "explain: --cost: does not go with --path"},
 		{"explain alice --method POST", 2, "", "explain: --method: needs --path"},

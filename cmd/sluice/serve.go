@@ -167,7 +167,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	}
 	log := f.log(stderr)
 	for _, name := range swapped.Unused {
-		log.Warn("environment variable without effect", "variable", name)
+		log.Warn("environment variable has no effect", "variable", name)
 	}
 	tlsConfig, err := serverTLS(f.certFile, f.keyFile, f.clientCA, log)
 	if err != nil {

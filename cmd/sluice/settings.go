@@ -143,7 +143,7 @@ func readSettings(path string) ([]setting, error) {
 			return nil, fmt.Errorf("%s:%d: %s: must be one value", path, value.Line, name.Value)
 		}
 		if seen[name.Value] {
-			return nil, fmt.Errorf("%s:%d: %s: is there twice", path, name.Line, name.Value)
+			return nil, fmt.Errorf("%s:%d: %s: is set twice", path, name.Line, name.Value)
 		}
 		seen[name.Value] = true
 		all = append(all, setting{name.Value, value.Value, name.Line})
