@@ -125,7 +125,7 @@ func (sh *activityShard) makeRoom(most int) {
 	delete(sh.byKey, oldest)
 }
 
-// Of is the recent activity on a bucket; it is zero if there was none.
+// Of returns the recent activity on a bucket, or zero if there was none.
 func (a *Activity) Of(k Key) Recent {
 	sh := a.shard(&k)
 	sh.mu.Lock()

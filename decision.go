@@ -34,10 +34,10 @@ func (s Source) String() string {
 // Result is what one demand's limit said. Amounts and times are as of after
 // the take.
 type Result struct {
-	// Fits says whether this limit alone had room for the cost.
+	// Fits reports whether this limit alone had room for the cost.
 	Fits bool
 
-	// Held says that the cost would fit but for what nodes hold ahead of need
+	// Held reports that the cost would fit except for what nodes hold ahead of need
 	// and for what callers want that are before it in line. RetryAfter is then
 	// when it passes at the latest, even if all that is held is spent: of a
 	// fixed window that is its end. It passes sooner if some is returned,
@@ -111,12 +111,12 @@ type Decision struct {
 	Results  []Result
 }
 
-// Deciding is the demand and the result that decided.
+// Deciding returns the demand and the result that decided.
 func (d *Decision) Deciding() (Demand, Result) {
 	return d.Demands[d.Decider], d.Results[d.Decider]
 }
 
-// Err is nil if the take was allowed, and a [*RefusedError] if not.
+// Err returns nil if the take was allowed, and a [*RefusedError] if not.
 func (d *Decision) Err() error {
 	if d.Allowed {
 		return nil

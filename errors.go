@@ -29,7 +29,7 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
-// LeaseCostError is the answer of every store to a settlement whose costs it
+// LeaseCostError returns the error of every store for a settlement whose costs it
 // cannot set: of a limit that the lease does not have, or of concurrency, whose
 // cost is fixed.
 func LeaseCostError(limit string, fixed bool) error {

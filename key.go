@@ -15,7 +15,7 @@ type Key struct {
 	Limit     string `json:"limit,omitempty"`     // which of the limits: "rpm", "tpm"
 }
 
-// String is for people and logs; it is not unique and nothing parses it.
+// String returns k for people and logs. It is not unique and cannot be parsed.
 func (k Key) String() string {
 	parts := make([]string, 0, 4)
 	for _, p := range [...]string{k.Namespace, k.Entity, k.Resource, k.Limit} {

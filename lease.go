@@ -10,13 +10,13 @@ import (
 // Lease is a take that can still be changed. It lives in the store, so any
 // node can settle it by its ID. Exactly one of Commit and Release should end
 // it; if neither comes, it expires: tokens stay spent, concurrency is freed,
-// and later calls answer [ErrLeaseClosed].
+// and later calls return [ErrLeaseClosed].
 type Lease struct {
 	ID      string
 	limiter *Limiter
 }
 
-// Acquire takes at once and gives a lease. A refusal is no error: the lease
+// Acquire takes at once and returns a lease. A refusal is not an error: the lease
 // is nil and the decision says why. t.Keep is the lease's lifetime.
 func (l *Limiter) Acquire(ctx context.Context, t Take) (*Lease, Decision, error) {
 	var d Decision
@@ -26,7 +26,7 @@ func (l *Limiter) Acquire(ctx context.Context, t Take) (*Lease, Decision, error)
 	return l.leaseOf(ctx, &t, &d, err, anonymous), d, err
 }
 
-// WaitAcquire is Acquire that waits in line, as [Limiter.Wait] does. The
+// WaitAcquire is like Acquire but waits in line, as [Limiter.Wait] does. The
 // lease's lifetime starts when the wait is over.
 func (l *Limiter) WaitAcquire(ctx context.Context, t Take) (*Lease, Decision, error) {
 	t.Lease = true
@@ -68,8 +68,8 @@ func (l *Limiter) release(ctx context.Context, id string, again ...time.Duration
 	}
 }
 
-// Lease is the lease of that id, which another node may have acquired. It
-// asks nobody; a wrong id shows when it is used.
+// Lease returns the lease with that id, which another node may have acquired. It
+// does not ask the store; a wrong id is reported when the lease is used.
 func (l *Limiter) Lease(id string) *Lease { return &Lease{ID: id, limiter: l} }
 
 // Adjust sets what the lease costs in the limits named, in whichever buckets
@@ -79,7 +79,7 @@ func (le *Lease) Adjust(ctx context.Context, costs ...LimitCost) (Decision, erro
 	return le.limiter.Settle(ctx, Settlement{ID: le.ID, Costs: costs, Action: Adjust})
 }
 
-// Renew lets the lease live for keep from now on.
+// Renew extends the lease to expire keep from now.
 func (le *Lease) Renew(ctx context.Context, keep time.Duration) error {
 	_, err := le.limiter.Settle(ctx, Settlement{ID: le.ID, Action: Renew, Keep: keep})
 	return err
@@ -105,6 +105,9 @@ func (l *Limiter) Settle(ctx context.Context, s Settlement) (Decision, error) {
 		return d, err
 	}
 	err := l.store.Settle(ctx, &s, &d)
+	for i := range d.Demands { // some stores remember what was asked, others what was charged
+		d.Demands[i].Cost = d.Demands[i].Charge()
+	}
 	l.consumed(&d, err, false)
 	l.lines.wakeAll(&d)
 	return d, err

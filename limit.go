@@ -16,14 +16,14 @@ const (
 	// in [SubWindows] parts, the partly expired one in full.
 	SlidingWindow
 	// FixedWindow allows Amount in each window of length Period, aligned to
-	// the Unix epoch, or in each calendar unit. Around a boundary it lets
-	// pass twice the amount in a short time: that is what fixed windows mean.
+	// the Unix epoch, or in each calendar unit. Around a boundary, up to twice
+	// the amount passes in a short time, as with any fixed window.
 	FixedWindow
 	// Concurrency allows Amount in flight at once; it needs a lease.
 	Concurrency
 )
 
-// SubWindows is into how many parts a sliding window is divided. It refuses
+// SubWindows is the number of parts of a sliding window. It refuses
 // nothing that an exact log over Period × (1 + 1/SubWindows) would allow.
 const SubWindows = 32
 
@@ -53,7 +53,7 @@ const (
 	CalendarMonth
 )
 
-// Limit is the numbers of one limit. [Parse] reads one as people write it;
+// Limit is the rule of one limit. [Parse] reads one as people write it;
 // the zero Limit is not valid. Limits are values and can be compared.
 type Limit struct {
 	Algorithm Algorithm
@@ -62,8 +62,8 @@ type Limit struct {
 	// flight at once.
 	Amount Tokens
 
-	// Period is what Amount is per: any whole number of microseconds. Not
-	// used by Concurrency and calendar windows.
+	// Period is the time that Amount is for: any whole number of microseconds.
+	// Concurrency and calendar windows do not use it.
 	Period time.Duration
 
 	// Burst is how many tokens a full bucket has. 0 means Amount. Only token
@@ -76,12 +76,15 @@ type Limit struct {
 	Zone     string
 }
 
-// Per is a token bucket of n whole tokens per period: Per(100, time.Minute).
+// Unlimited is a limit that refuses nothing. It is written "unlimited".
+var Unlimited = Limit{Amount: MaxTokens, Period: time.Microsecond}
+
+// Per returns a token bucket of n whole tokens per period: Per(100, time.Minute).
 func Per(n int64, period time.Duration) Limit {
 	return Limit{Amount: whole(n), Period: period}
 }
 
-// WithBurst is l with room for n whole tokens.
+// WithBurst returns l with room for n whole tokens.
 func (l Limit) WithBurst(n int64) Limit {
 	l.Burst = whole(n)
 	return l
@@ -95,7 +98,7 @@ func whole(n int64) Tokens {
 	return Tokens(n) * Token
 }
 
-// Capacity is the most that can be taken at once: a greater cost never passes.
+// Capacity returns the most that can be taken at once. A larger cost never passes.
 func (l Limit) Capacity() Tokens {
 	if l.Algorithm == TokenBucket && l.Burst != 0 {
 		return l.Burst
@@ -110,7 +113,7 @@ const (
 	exact          = 1 << 53 // the range in which every store's integers are exact
 )
 
-// Validate says what is wrong with l, or nil.
+// Validate returns an error if l is not a usable limit.
 func (l Limit) Validate() error {
 	if l.Algorithm > Concurrency {
 		return BadField("limit.algorithm", l.Algorithm, "must be token bucket, sliding window, fixed window or concurrency")
@@ -170,7 +173,7 @@ func (l Limit) validateCalendar() error {
 	return nil
 }
 
-// Rate is the refill in lowest terms: amount in millitokens per period in
+// Rate returns the refill in lowest terms: amount in millitokens per period in
 // microseconds. It is meaningless for limits without a period.
 func (l Limit) Rate() (amount, period int64) {
 	amount, period = int64(l.Amount), l.Period.Microseconds()

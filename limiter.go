@@ -25,7 +25,7 @@ type Limiter struct {
 // Option configures a [Limiter].
 type Option func(*Limiter)
 
-// WithObserver tells o of everything the limiter decides.
+// WithObserver reports to o everything the limiter decides.
 func WithObserver(o Observer) Option { return func(l *Limiter) { l.observer = o } }
 
 // WithNode sets the number that tells this limiter's tickets from those of
@@ -33,8 +33,7 @@ func WithObserver(o Observer) Option { return func(l *Limiter) { l.observer = o 
 // drawn at random.
 func WithNode(node uint64) Option { return func(l *Limiter) { l.node = node } }
 
-// New returns a limiter on a store. Closing the store stays the caller's
-// business.
+// New returns a limiter on a store. It does not close the store.
 func New(store Store, options ...Option) *Limiter {
 	l := &Limiter{store: store, node: rand.Uint64() | 1}
 	for _, o := range options {
@@ -59,14 +58,14 @@ func (l *Limiter) TakeUpTo(ctx context.Context, demands ...Demand) (Decision, er
 	return d, err
 }
 
-// Peek answers what Take would, and consumes nothing.
+// Peek returns what Take would, and consumes nothing.
 func (l *Limiter) Peek(ctx context.Context, demands ...Demand) (Decision, error) {
 	var d Decision
 	err := l.Decide(ctx, &Take{Demands: demands, Peek: true}, &d)
 	return d, err
 }
 
-// Decide answers any take into d, without allocating if d was used before.
+// Decide decides any take into d, without allocating if d was used before.
 // It is what the shorter verbs call: use it for their options together, or
 // where every nanosecond counts. It fills in t.ID and t.Keep.
 func (l *Limiter) Decide(ctx context.Context, t *Take, d *Decision) error {
@@ -121,8 +120,8 @@ func (l *Limiter) Adjust(ctx context.Context, changes ...Demand) (Decision, erro
 	return d, err
 }
 
-// Reset makes buckets as new. What nodes hold ahead of need stays held, and
-// who waits goes on waiting.
+// Reset refills buckets as if they were new. What nodes hold ahead of need
+// stays held, and waiting callers keep waiting.
 func (l *Limiter) Reset(ctx context.Context, keys ...Key) error {
 	if len(keys) > MaxDemands {
 		return BadField("reset.keys", len(keys), fmt.Sprintf("must be at most %d", MaxDemands))

@@ -214,7 +214,7 @@ type Queue struct {
 	Longest time.Duration
 }
 
-// Waiting is who waits for a bucket in this process. [Bucket.Tickets] tells in
+// Waiting reports who waits for a bucket in this process. [Bucket.Tickets] tells in
 // how many processes somebody does.
 func (l *Limiter) Waiting(k Key) Queue {
 	l.lines.mu.Lock()
@@ -228,7 +228,7 @@ func (l *Limiter) Waiting(k Key) Queue {
 	return q
 }
 
-// WaitingAll is who waits for any bucket in this process.
+// WaitingAll reports who waits for any bucket in this process.
 func (l *Limiter) WaitingAll() Queue {
 	l.lines.mu.Lock()
 	defer l.lines.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Parse reads a limit as people write it:
+// Parse parses a limit as people write it:
 //
 //	100/minute               token bucket, 100 per minute, burst 100
 //	10/s burst 20            10 per second, up to 20 at once
@@ -17,6 +17,7 @@ import (
 //	1000/day Europe/Madrid   a quota per calendar day
 //	50000/month UTC          a quota per calendar month
 //	5 concurrent             at most 5 at once
+//	unlimited                as much as anyone asks for
 func Parse(s string) (Limit, error) {
 	l, err := parse(s)
 	if err == nil {
@@ -28,7 +29,7 @@ func Parse(s string) (Limit, error) {
 	return l, nil
 }
 
-// MustParse is [Parse] for limits written in code; it panics on a mistake.
+// MustParse is like [Parse] but panics if s is not a limit. It is for limits written in code.
 func MustParse(s string) Limit {
 	l, err := Parse(s)
 	if err != nil {
@@ -37,11 +38,16 @@ func MustParse(s string) Limit {
 	return l
 }
 
+const unlimited = "unlimited"
+
 const grammar = `want for example "100/minute", "10/s burst 20", "50000/month UTC" or "5 concurrent"`
 
 func parse(s string) (Limit, error) {
 	var l Limit
 	words := strings.Fields(s)
+	if len(words) == 1 && words[0] == unlimited {
+		return Unlimited, nil
+	}
 	if len(s) > 200 || len(words) == 0 || len(words) > 4 {
 		return l, fmt.Errorf("%s", grammar)
 	}
@@ -194,8 +200,11 @@ func parseTokens(s string) (Tokens, error) {
 	return Tokens(total), nil
 }
 
-// String writes l so that Parse reads it back.
+// String returns l in the form that [Parse] reads.
 func (l Limit) String() string {
+	if l == Unlimited {
+		return unlimited
+	}
 	if l.Algorithm == Concurrency {
 		return l.Amount.String() + " concurrent"
 	}

@@ -57,6 +57,8 @@ func TestParse(t *testing.T) {
 		{"1000/day Europe/Madrid", calendar(1000, sluice.CalendarDay, "Europe/Madrid"), "1000/day Europe/Madrid"},
 		{"50k/month UTC", calendar(50_000, sluice.CalendarMonth, "UTC"), "50000/month UTC"},
 		{"5 concurrent", sluice.Limit{Algorithm: sluice.Concurrency, Amount: tokens(5)}, "5 concurrent"},
+		{"unlimited", sluice.Unlimited, "unlimited"},
+		{"1000000000000/us", sluice.Unlimited, "unlimited"},
 	} {
 		got, err := sluice.Parse(c.in)
 		if err != nil || got != c.want {

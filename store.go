@@ -15,7 +15,7 @@ import (
 // that is not known, and otherwise nothing has.
 //
 // Stores are given takes that [Limiter] has normalized. A store that cannot
-// do something answers [errors.ErrUnsupported] and leaves it out of its
+// do something returns [errors.ErrUnsupported] and leaves it out of its
 // [Capabilities].
 type Store interface {
 	// Take decides t and fills in d, reusing d.Results.
@@ -29,7 +29,7 @@ type Store interface {
 	// Settle changes or closes a lease. See [Settlement].
 	Settle(ctx context.Context, s *Settlement, d *Decision) error
 
-	// Reset makes buckets as new: nothing used, no debt, nothing in flight.
+	// Reset refills buckets: nothing used, no debt, nothing in flight.
 	// What other nodes hold stays held.
 	Reset(ctx context.Context, keys []Key) error
 
@@ -63,7 +63,7 @@ type Watcher interface {
 // are longer than those of any key.
 var AnyKey = Key{Limit: strings.Repeat("*", MaxKeyPart+1)}
 
-// Capabilities is what a store can do beyond taking tokens.
+// Capabilities is the set of what a store supports beyond taking tokens.
 type Capabilities uint8
 
 const (
@@ -77,19 +77,19 @@ const (
 	CanWindow
 )
 
-// Has reports whether all of want is there.
+// Has reports whether c includes all of want.
 func (c Capabilities) Has(want Capabilities) bool { return c&want == want }
 
 // Settlement changes a lease: its costs, its lifetime, or its end.
 type Settlement struct {
 	ID string
 
-	// Costs sets what the lease costs, in every bucket of that limit. What
-	// was taken too much is refunded, what is missing is consumed even if
-	// that leaves a debt. Limits not named keep their cost.
+	// Costs sets what the lease costs, in every bucket of that limit. The
+	// excess is refunded; what is missing is consumed, even if that leaves a
+	// debt. Limits not named keep their cost.
 	Costs []LimitCost
 
-	// Action says what becomes of the lease.
+	// Action is what to do with the lease.
 	Action Action
 
 	// Keep is the new lifetime, from now; only for Renew.
@@ -195,7 +195,7 @@ type Grant struct {
 	Now       time.Time     // the store's time
 	RetryIn   time.Duration // when Min could be granted, or Never
 	Recalled  bool          // nothing is granted now because somebody waits for tokens
-	Held      bool          // Min would be granted but for what other nodes hold
+	Held      bool          // Min would be granted except for what other nodes hold
 }
 
 // HoldReturn closes a hold of which Spent was used.
@@ -223,7 +223,7 @@ type Page struct {
 	Time    time.Time
 }
 
-// Bucket is the state of one bucket for people to look at.
+// Bucket is the state of one bucket, for display.
 type Bucket struct {
 	Key       Key
 	Limit     Limit
@@ -235,7 +235,7 @@ type Bucket struct {
 	Tickets   int           // nodes with callers that wait for it
 }
 
-// Utilization is the used share of the capacity in percent; above 100 it is
+// Utilization returns the used share of the capacity in percent; above 100 it is
 // a debt.
 func (b *Bucket) Utilization() float64 {
 	c := b.Limit.Capacity()
@@ -247,7 +247,7 @@ func (b *Bucket) Utilization() float64 {
 
 var errQueryMax = errors.New("query.max: must be 1 to 1000, or 0 for 100")
 
-// Normalize fills in the default page size and says what is wrong with q.
+// Normalize fills in the default page size and returns an error if q is not valid.
 func (q *Query) Normalize() error {
 	if q.Max == 0 {
 		q.Max = 100

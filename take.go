@@ -35,14 +35,14 @@ type Demand struct {
 	// Critical demands are always decided by the store itself.
 	Critical bool
 
-	// OnUnavailable is what to answer when the store cannot be asked.
+	// OnUnavailable is what to decide when the store cannot be asked.
 	OnUnavailable OnUnavailable
 
 	// Level is where the numbers came from; it is reported, not used.
 	Level Level
 }
 
-// OnUnavailable is the answer when the store cannot be asked.
+// OnUnavailable is the decision when the store cannot be asked.
 type OnUnavailable uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 	Degrade OnUnavailable = iota
 	// Deny refuses.
 	Deny
-	// Allow lets pass, and the decision says so.
+	// Allow admits the take, and the decision says so.
 	Allow
 )
 
@@ -59,7 +59,7 @@ func (o OnUnavailable) String() string {
 	return name(o, "degrade", "deny", "allow")
 }
 
-// Level is how specific the place was that a limit's numbers came from.
+// Level is the level that a limit's numbers came from.
 type Level uint8
 
 // The levels, from the least specific to the most.
@@ -107,8 +107,8 @@ type Take struct {
 	// Peek decides without consuming or remembering anything.
 	Peek bool
 
-	// UpTo lets fewer whole tokens than the cost be granted, but not none.
-	// All demands then need the same cost.
+	// UpTo grants as many whole tokens of the cost as are available, at least
+	// one. All demands then need the same cost.
 	UpTo bool
 
 	// Priority orders waiting callers; see [Limiter.Wait].
@@ -125,7 +125,7 @@ type Take struct {
 // the take does not say.
 const DefaultKeep = time.Minute
 
-// Charge is what d really asks for: its cost, or one token if it names none.
+// Charge returns the cost of d, or one token if it names none.
 func (d *Demand) Charge() Tokens {
 	if d.Cost == 0 {
 		return Token
@@ -133,7 +133,7 @@ func (d *Demand) Charge() Tokens {
 	return d.Cost
 }
 
-// normalize fills in ID and Keep and says what is wrong with t, or nil. It
+// normalize fills in ID and Keep and returns an error if t is not valid. It
 // leaves the demands alone, which callers may share. Limits are left to the
 // store, which checks each only when it first sees it.
 func (t *Take) normalize() error {
@@ -159,7 +159,7 @@ func (t *Take) normalize() error {
 	return t.normalizeOptions()
 }
 
-// mistake says what is wrong with the cost or the key of a demand.
+// mistake returns what is wrong with the cost or the key of a demand.
 func (t *Take) mistake(i int) error {
 	d := &t.Demands[i]
 	if d.Cost < 0 || d.Cost > MaxTokens {

@@ -35,7 +35,7 @@ func (t Tokens) String() string {
 	return s
 }
 
-// Whole is the number of whole tokens in t, and 0 for a debt: what response
+// Whole returns the number of whole tokens in t, and 0 for a debt: what response
 // headers show.
 func (t Tokens) Whole() int64 { return int64(max(t, 0) / Token) }
 

@@ -14,9 +14,9 @@ type Priority int8
 const (
 	// Normal is the default.
 	Normal Priority = 0
-	// Interactive work overtakes the others: somebody is watching.
+	// Interactive work, for which a person is waiting, is served first.
 	Interactive Priority = 1
-	// Batch work lets the others pass.
+	// Batch work is served last.
 	Batch Priority = -1
 )
 
@@ -65,7 +65,7 @@ const (
 // trip later, others may pass. Nothing is consumed until then, so giving up costs
 // nobody anything.
 //
-// An error says why it gave up: a *[RefusedError] if it could wait for ever,
+// The error is a *[RefusedError] if it could wait for ever, and wraps
 // both ctx's error and the *[RefusedError] of the last answer if ctx ended.
 // Then nothing is consumed. If ctx ends while the store is being asked, Wait
 // returns what the store answers, within 5 s; only if no answer comes may

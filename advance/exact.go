@@ -19,6 +19,9 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 	}
 	if err == nil && d.Source == sluice.FromStore && !d.Repeated {
 		s.learn(d, sent)
+		if t.Peek && !t.UpTo {
+			s.foresee(t, d)
+		}
 	}
 	return err
 }
@@ -37,6 +40,29 @@ func (s *Store) learn(d *sluice.Decision, sent time.Duration) {
 		}
 		sh.mu.Unlock()
 	}
+}
+
+// foresee turns what the store would decide into what this node would: tokens
+// in hand admit what the store alone refuses, and a remembered refusal stands.
+func (s *Store) foresee(t *sluice.Take, d *sluice.Decision) {
+	now, epoch := s.clock.now()
+	d.Allowed = true
+	for i := range d.Results {
+		dm, r := &t.Demands[i], &d.Results[i]
+		sh, l := s.table.lock(&dm.Key)
+		if cost := dm.Charge(); l != nil && l.limit == dm.Limit && r.RetryAfter != sluice.Never && !dm.Critical && !dm.Shadow && !dm.CountRefused {
+			have := l.available(now, epoch)
+			switch {
+			case holdable(dm) && have >= cost, r.Held && have+r.Free >= cost:
+				r.Fits, r.Held, r.RetryAfter, r.LatestAfter = true, false, 0, 0
+			case r.Fits && l.denied(cost, now):
+				r.Fits, r.Held, r.RetryAfter = false, l.denyHeld, l.deniedFor(cost, now)
+			}
+		}
+		sh.mu.Unlock()
+		d.Allowed = d.Allowed && (r.Fits || dm.Shadow)
+	}
+	d.Conclude()
 }
 
 // correct takes what was spent here out of what the store said remains.

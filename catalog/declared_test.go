@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/sluice-go/sluice"
@@ -27,6 +28,20 @@ func TestTiersOfKeys(t *testing.T) {
 			if r.Tier != want || r.Applied[0].Setting != file.Tiers[want].Limits["rpm"] {
 				t.Errorf("%T: %s has tier %q and %+v, want those of %s", resolver, entity, r.Tier, r.Applied, want)
 			}
+		}
+	}
+}
+
+// TestUnlimitedIsStoredInNumbers, which versions before the word can read.
+func TestUnlimitedIsStoredInNumbers(t *testing.T) {
+	text, err := json.Marshal(catalog.Setting{Limit: sluice.Unlimited})
+	if err != nil || string(text) != `{"limit":"1000000000000/us"}` {
+		t.Error(string(text), err)
+	}
+	for _, written := range []string{string(text), `{"limit":"unlimited"}`} {
+		var s catalog.Setting
+		if err := json.Unmarshal([]byte(written), &s); err != nil || s.Limit != sluice.Unlimited {
+			t.Errorf("%s: %v, %v", written, s, err)
 		}
 	}
 }

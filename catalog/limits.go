@@ -22,15 +22,26 @@ type Setting struct {
 
 // settingJSON is how a [Setting] is written.
 type settingJSON struct {
-	Limit         sluice.Limit `json:"limit"`
-	OnUnavailable string       `json:"on_unavailable,omitempty"`
-	Critical      bool         `json:"critical,omitempty"`
-	Shadow        bool         `json:"shadow,omitempty"`
+	Limit         storedLimit `json:"limit"`
+	OnUnavailable string      `json:"on_unavailable,omitempty"`
+	Critical      bool        `json:"critical,omitempty"`
+	Shadow        bool        `json:"shadow,omitempty"`
+}
+
+// storedLimit writes [sluice.Unlimited] in numbers, because older versions that
+// share the catalog do not know the word.
+type storedLimit struct{ sluice.Limit }
+
+func (l storedLimit) MarshalText() ([]byte, error) {
+	if l.Limit == sluice.Unlimited {
+		return []byte("1000000000000/us"), nil
+	}
+	return l.Limit.MarshalText()
 }
 
 // MarshalJSON writes the limit as people do.
 func (s Setting) MarshalJSON() ([]byte, error) {
-	j := settingJSON{Limit: s.Limit, Critical: s.Critical, Shadow: s.Shadow}
+	j := settingJSON{Limit: storedLimit{s.Limit}, Critical: s.Critical, Shadow: s.Shadow}
 	if s.OnUnavailable != sluice.Degrade {
 		j.OnUnavailable = s.OnUnavailable.String()
 	}
@@ -44,7 +55,7 @@ func (s *Setting) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	o, err := ParseOnUnavailable(j.OnUnavailable)
-	*s = Setting{Limit: j.Limit, OnUnavailable: o, Critical: j.Critical, Shadow: j.Shadow}
+	*s = Setting{Limit: j.Limit.Limit, OnUnavailable: o, Critical: j.Critical, Shadow: j.Shadow}
 	return err
 }
 

@@ -19,10 +19,6 @@ const (
 	FromOverride From = "override"
 )
 
-// Unlimited stands for a limit that refuses nothing, so that it hides those of
-// less specific levels. No demand is made of it.
-var Unlimited = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
-
 // DefaultLimit is the name of a limit that is written without one.
 const DefaultLimit = "requests"
 
@@ -64,7 +60,7 @@ type Applied struct {
 	Until  time.Time
 	Reason string
 
-	Unlimited bool  // it refuses nothing
+	Unlimited bool  // it refuses nothing and is not demanded; it hides less specific levels
 	terms     Terms // of the resource
 }
 
@@ -130,7 +126,7 @@ func (r *Resolution) override(first int, o Override, a Applied) {
 func (r *Resolution) finish(first int, subject string) {
 	for i := first; i < len(r.Applied); i++ {
 		a := &r.Applied[i]
-		a.Unlimited, a.Label = a.Setting.Limit == Unlimited, a.Resource
+		a.Unlimited, a.Label = a.Setting.Limit == sluice.Unlimited, a.Resource
 		if a.Limit != DefaultLimit || len(r.Applied) > first+1 {
 			a.Label += "-" + a.Limit
 		}
@@ -239,11 +235,7 @@ func (r *Resolution) Explain(entity string) string {
 		b.WriteString("  no limit applies\n")
 	}
 	for _, a := range r.Applied {
-		text := a.Setting.String()
-		if a.Unlimited {
-			text = "unlimited"
-		}
-		fmt.Fprintf(&b, "  %s %s: level %s, %s", a.Limit, text, a.Level, a.From)
+		fmt.Fprintf(&b, "  %s %s: level %s, %s", a.Limit, a.Setting, a.Level, a.From)
 		if a.Entity != s.Entity {
 			fmt.Fprintf(&b, ", of %s", a.Entity)
 		}

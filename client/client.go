@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Config says where the server is and who is asking.
+// Config configures a [Client].
 type Config struct {
 	// URL is the server's, such as http://127.0.0.1:8080. A path in it goes
 	// before all others.
@@ -36,7 +36,7 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// Client asks a server. It is safe for concurrent use.
+// Client is a client of a server. It is safe for concurrent use.
 type Client struct {
 	base      *url.URL
 	http      *http.Client
@@ -49,7 +49,7 @@ type Client struct {
 // streamed and have no such bound.
 const MaxResponse = 64 << 20
 
-// New is a client of the server at config.URL. It does not connect yet.
+// New returns a client of the server at config.URL. It does not connect yet.
 func New(config Config) (*Client, error) {
 	base, err := url.Parse(config.URL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" {
@@ -73,7 +73,7 @@ func redacted(u *url.URL) string {
 	return u.Redacted()
 }
 
-// defaultClient leaves time-outs to contexts, but for a server that accepts a
+// defaultClient leaves time-outs to contexts, except for a server that accepts a
 // request and never answers: nothing waits there for longer than a minute.
 func defaultClient() *http.Client {
 	return &http.Client{
@@ -90,14 +90,14 @@ func defaultClient() *http.Client {
 	}
 }
 
-// In is the client for another namespace.
+// In returns a client for another namespace.
 func (c *Client) In(namespace string) *Client {
 	other := *c
 	other.namespace = namespace
 	return &other
 }
 
-// Because is the client with a reason for the changes that it makes, which
+// Because returns a client that gives a reason for its changes, which
 // the server writes into its audit log.
 func (c *Client) Because(reason string) *Client {
 	other := *c
@@ -140,7 +140,7 @@ func (c *Client) do(ctx context.Context, r call, into any, also ...int) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s %s: the answer is not what this client knows: %w", r.method, response.Request.URL.Path, err)
+		return fmt.Errorf("%s %s: cannot read the answer: %w", r.method, response.Request.URL.Path, err)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func escape(name string) string {
 	return url.PathEscape(name)
 }
 
-// lost says whether a request that got no answer can have had an effect.
+// lost reports whether a request that got no answer can have had an effect.
 func lost(err error) error {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
@@ -269,7 +269,7 @@ func flag(on bool) string {
 	return ""
 }
 
-// OpenAPI is the server's description of itself.
+// OpenAPI returns the server's OpenAPI description.
 func (c *Client) OpenAPI(ctx context.Context) ([]byte, error) {
 	response, err := c.send(ctx, call{method: "GET", path: []string{"v1", "openapi.yaml"}})
 	if err != nil {
@@ -286,7 +286,7 @@ func (c *Client) OpenAPI(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
-// Health is nil if the server answers.
+// Health returns nil if the server answers.
 func (c *Client) Health(ctx context.Context) error {
 	return c.do(ctx, call{method: "GET", path: []string{"healthz"}}, nil)
 }

@@ -100,6 +100,11 @@ func named[T interface {
 	return 0, false
 }
 
+// wholeMilliseconds rounds up, so that nobody comes back too early.
+func wholeMilliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 func retry(ms *int64) time.Duration {

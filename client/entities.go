@@ -38,7 +38,7 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) (catalog.EntityPag
 	return ask[catalog.EntityPage](ctx, c, get(q.values("parent", q.Parent, "tier", q.Tier), "entities"))
 }
 
-// Entity is one entity.
+// Entity returns an entity.
 func (c *Client) Entity(ctx context.Context, id string) (catalog.Entity, error) {
 	return ask[catalog.Entity](ctx, c, get(nil, "entities", id))
 }
@@ -109,7 +109,7 @@ func (c *Client) Tiers(ctx context.Context, p Page) (catalog.TierPage, error) {
 	return ask[catalog.TierPage](ctx, c, get(p.values(), "tiers"))
 }
 
-// Tier is one stored tier.
+// Tier returns a stored tier.
 func (c *Client) Tier(ctx context.Context, name string) (catalog.Tier, error) {
 	return ask[catalog.Tier](ctx, c, get(nil, "tiers", name))
 }
@@ -130,7 +130,7 @@ func (c *Client) Namespaces(ctx context.Context, p Page) (catalog.NamespacePage,
 	return ask[catalog.NamespacePage](ctx, c, get(p.values(), "namespaces"))
 }
 
-// Namespace is one namespace.
+// Namespace returns a namespace.
 func (c *Client) Namespace(ctx context.Context, name string) (catalog.Namespace, error) {
 	return ask[catalog.Namespace](ctx, c, get(nil, "namespaces", name))
 }

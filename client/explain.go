@@ -24,6 +24,7 @@ type AppliedLimit struct {
 	Entity   string       `json:"entity"` // the one asked about, or a parent
 	Resource string       `json:"resource,omitempty"`
 	Limit    string       `json:"limit"`
+	Label    string       `json:"label,omitempty"` // its name in the headers and answers of requests
 	Rule     sluice.Limit `json:"rule"`
 	From     string       `json:"from"` // the level
 	Kept     catalog.From `json:"kept"` // where: stored, file, default or override
@@ -31,7 +32,7 @@ type AppliedLimit struct {
 	Reason   string       `json:"reason,omitempty"` // of an override
 }
 
-// Explain tells which limits apply to a take, and what it would be answered.
+// Explain returns which limits apply to a take, and what it would be answered.
 // It consumes nothing.
 func (c *Client) Explain(ctx context.Context, t Take) (Explanation, error) {
 	body, err := t.body()
@@ -64,13 +65,14 @@ type RequestExplanation struct {
 	Pattern  string        // the pattern that matches best
 	Cost     sluice.Tokens // in limits that have no cost of their own
 	Caller   string        // the entity
+	List     string        // allow or deny, if the caller is on that list
 	KnownBy  string        // key, user or ip
 	Outcome  string        // unlimited, allowed, refused, invalid, denied, banned or unavailable
 	Status   int           // 200 if it would pass
 	Message  string        // why it would not
 }
 
-// ExplainRequest tells what the server's policy would answer to a request, and
+// ExplainRequest returns what the server's policy would answer to a request, and
 // why. It consumes nothing.
 func (c *Client) ExplainRequest(ctx context.Context, r Request) (RequestExplanation, error) {
 	answer, err := ask[struct {

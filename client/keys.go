@@ -18,12 +18,12 @@ func (c *Client) Keys(ctx context.Context, entity string, p Page) (catalog.KeyPa
 	return ask[catalog.KeyPage](ctx, c, get(p.values("entity", entity), "keys"))
 }
 
-// Key is one key.
+// Key returns an API key, without its secret.
 func (c *Client) Key(ctx context.Context, id string) (catalog.Key, error) {
 	return ask[catalog.Key](ctx, c, get(nil, "keys", id))
 }
 
-// CreateKey makes an API key for k.Entity, of k's name, tier, scopes and
+// CreateKey creates an API key for k.Entity, of k's name, tier, scopes and
 // expiry. The scopes sluice:read, sluice:take and sluice:admin let it use the
 // server.
 func (c *Client) CreateKey(ctx context.Context, k catalog.Key) (NewKey, error) {
@@ -54,7 +54,7 @@ func (c *Client) RevokeKey(ctx context.Context, id string) (catalog.Key, error) 
 	return ask[catalog.Key](ctx, c, post(nil, "keys", id, "revoke"))
 }
 
-// RotateKey makes a new key in place of an old one, which works on for grace;
+// RotateKey creates a key to replace an old one, which keeps working for grace;
 // 0 means a week.
 func (c *Client) RotateKey(ctx context.Context, id string, grace time.Duration) (NewKey, error) {
 	return ask[NewKey](ctx, c, post(struct {

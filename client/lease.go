@@ -23,7 +23,7 @@ func (c *Client) Acquire(ctx context.Context, t Take) (*Lease, sluice.Decision, 
 	return c.acquire(ctx, &t, nil)
 }
 
-// WaitAcquire is Acquire that waits in line, as [Client.Wait] does.
+// WaitAcquire is like Acquire but waits in line, as [Client.Wait] does.
 func (c *Client) WaitAcquire(ctx context.Context, t Take) (*Lease, sluice.Decision, error) {
 	lease, d, err := c.acquire(ctx, &t, func(b *takeJSON) { b.Wait = t.patience(ctx).String() })
 	if err == nil {
@@ -40,7 +40,7 @@ func (c *Client) acquire(ctx context.Context, t *Take, set func(*takeJSON)) (*Le
 	return c.Lease(id), d, nil
 }
 
-// Lease is the lease of that id, which somebody else may have acquired. It
+// Lease returns the lease with that id, which somebody else may have acquired. It
 // asks nobody; a wrong id shows when it is used.
 func (c *Client) Lease(id string) *Lease { return &Lease{ID: id, client: c} }
 

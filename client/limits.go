@@ -49,7 +49,7 @@ func (c *Client) ListLimits(ctx context.Context, q LimitsQuery) (catalog.LimitsP
 	return ask[catalog.LimitsPage](ctx, c, get(q.values("level", q.Level, "entity", q.Entity, "tier", q.Tier, "resource", q.Resource), "limits"))
 }
 
-// Limits are the limits stored at one place.
+// Limits returns the limits stored at one place.
 func (c *Client) Limits(ctx context.Context, s catalog.Scope) (catalog.StoredLimits, error) {
 	if err := checkScope(s); err != nil {
 		return catalog.StoredLimits{}, err

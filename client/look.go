@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 )
 
-// Status is how somebody stands with the limits that apply to them.
+// Status is how much an entity has used of the limits that apply to it.
 type Status struct {
 	Entity   string        `json:"entity"`
 	Resource string        `json:"resource"` // "" if it is about all that are in use
-	Tier     string        `json:"tier"`
-	Alarm    catalog.Alarm `json:"alarm"` // the worst of all limits
+	Tier     string        `json:"tier,omitempty"`
+	Alarm    catalog.Alarm `json:"alarm,omitempty"` // the worst of all limits; absent if none is known
 	Limits   []LimitStatus `json:"limits"`
 }
 
@@ -82,7 +82,7 @@ type limitStatusJSON struct {
 func (l LimitStatus) MarshalJSON() ([]byte, error) {
 	type plain LimitStatus
 	var known limitStatusJSON
-	if ms := l.ResetAfter.Milliseconds(); !l.Unknown {
+	if ms := wholeMilliseconds(l.ResetAfter); !l.Unknown {
 		known = limitStatusJSON{&l.Remaining, &l.Utilization, &ms}
 	}
 	return json.Marshal(struct {
@@ -106,7 +106,7 @@ func (l *LimitStatus) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Status is how an entity stands on a resource, or on all that it uses if
+// Status returns the status of an entity on a resource, or on all that it uses if
 // resource is "".
 func (c *Client) Status(ctx context.Context, entity, resource string) (Status, error) {
 	path := []string{"status", entity}
@@ -116,7 +116,7 @@ func (c *Client) Status(ctx context.Context, entity, resource string) (Status, e
 	return ask[Status](ctx, c, get(nil, path...))
 }
 
-// Me is how the holder of the client's API key stands, on a resource or on
+// Me returns the status of the holder of the client's API key, on a resource or on
 // all that they use if it is "".
 func (c *Client) Me(ctx context.Context, resource string) (Status, error) {
 	return ask[Status](ctx, c, get(values("resource", resource), "me"))
@@ -127,11 +127,12 @@ type Bucket struct {
 	Entity      string        `json:"entity"`
 	Resource    string        `json:"resource"`
 	Limit       string        `json:"limit"`
-	Rule        sluice.Limit  `json:"rule"`
-	Remaining   sluice.Tokens `json:"remaining"`   // what is not used
-	Held        sluice.Tokens `json:"held"`        // the part of it that nodes hold ahead of need
-	Consumed    sluice.Tokens `json:"consumed"`    // since the bucket was last full
-	Utilization float64       `json:"utilization"` // percent
+	Rule        sluice.Limit  `json:"rule"`              // that it was last taken by
+	Applies     *sluice.Limit `json:"applies,omitempty"` // the rule stored for the entity by now, if it is another
+	Remaining   sluice.Tokens `json:"remaining"`         // what is not used
+	Held        sluice.Tokens `json:"held"`              // the part of it that nodes hold ahead of need
+	Consumed    sluice.Tokens `json:"consumed"`          // since the bucket was last full
+	Utilization float64       `json:"utilization"`       // percent
 	Alarm       catalog.Alarm `json:"alarm"`
 	ResetAfter  time.Duration `json:"-"`
 	LastTaken   time.Time     `json:"lastTaken,omitzero"` // zero for windows
@@ -144,7 +145,7 @@ func (k Bucket) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		Ms int64 `json:"resetAfterMs"`
-	}{plain(k), k.ResetAfter.Milliseconds()})
+	}{plain(k), wholeMilliseconds(k.ResetAfter)})
 }
 
 // UnmarshalJSON reads what the server writes.
@@ -157,6 +158,15 @@ func (k *Bucket) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &j)
 	k.ResetAfter = milliseconds(j.Ms)
 	return err
+}
+
+// RuleText returns the bucket's rule, and the one that has replaced it if the
+// bucket was not taken from since.
+func (k *Bucket) RuleText() string {
+	if k.Applies == nil {
+		return k.Rule.String()
+	}
+	return k.Applies.String() + " (was " + k.Rule.String() + ")"
 }
 
 // BucketPage is one page of buckets.

@@ -72,10 +72,10 @@ func (c *Client) PruneAudit(ctx context.Context, before time.Time) (int, error) 
 // Plan is how what is stored differs from a policy file.
 type Plan struct {
 	Empty    bool       `json:"empty"`
-	Applied  bool       `json:"applied"`
 	Text     string     `json:"text"` // for people
 	Steps    []PlanStep `json:"steps"`
 	Warnings []string   `json:"warnings,omitempty"`
+	Applied  bool       `json:"applied"`
 }
 
 // PlanStep is one change that a plan makes.

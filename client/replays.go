@@ -46,7 +46,7 @@ func (c *Client) ClaimReplay(ctx context.Context, claim idempotency.Claim) (Repl
 	return ask[ReplayAnswer](ctx, c, post(body, "replays", "claim"))
 }
 
-// ExtendReplay makes a claim last so long from now.
+// ExtendReplay extends a claim to last for life from now.
 func (c *Client) ExtendReplay(ctx context.Context, s idempotency.Scope, token idempotency.Token, life time.Duration) error {
 	body := replayBody(s)
 	body.Token, body.Life = &token, span(life)
@@ -85,7 +85,7 @@ func (c *Client) RecentReplays(ctx context.Context, everyone bool, max int) ([]i
 	return answer.Replays, err
 }
 
-// ReplayStats are the figures of the namespace or of everyone.
+// ReplayStats returns the counters of the namespace, or of all of them.
 func (c *Client) ReplayStats(ctx context.Context, everyone bool) (idempotency.Stats, error) {
 	return ask[idempotency.Stats](ctx, c, get(values("everyone", flag(everyone)), "replays", "stats"))
 }

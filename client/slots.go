@@ -20,12 +20,12 @@ func (c *Client) SlotPlans(ctx context.Context, p Page) (PlanPage, error) {
 	return ask[PlanPage](ctx, c, get(p.values(), "slots", "plans"))
 }
 
-// SlotPlan is the active version of a plan.
+// SlotPlan returns the active version of a plan.
 func (c *Client) SlotPlan(ctx context.Context, name string) (schedule.Plan, error) {
 	return ask[schedule.Plan](ctx, c, get(nil, "slots", "plans", name))
 }
 
-// SlotPlanVersions are the versions of a plan, the newest first. max is 1 to
+// SlotPlanVersions returns the versions of a plan, newest first. max is 1 to
 // 1000, or 0 for 100.
 func (c *Client) SlotPlanVersions(ctx context.Context, name string, max int) ([]schedule.Plan, error) {
 	page, err := ask[PlanPage](ctx, c, get(Page{Max: max}.values(), "slots", "plans", name, "versions"))
@@ -60,7 +60,7 @@ func (c *Client) ResumeSlotPlan(ctx context.Context, name string) error {
 	return c.do(ctx, post(nil, "slots", "plans", name, "resume"), nil)
 }
 
-// SlotLoad is how many events are scheduled from a time on (now if it is
+// SlotLoad returns how many events are scheduled from a time on (now if it is
 // zero), in bars of step each. step 0 means a minute, bars 0 means 100.
 func (c *Client) SlotLoad(ctx context.Context, plan string, from time.Time, step time.Duration, bars int) (schedule.Histogram, error) {
 	query := values("from", moment(from), "step", span(step))
@@ -123,7 +123,7 @@ func (c *Client) AssignSlots(ctx context.Context, events []schedule.Request) ([]
 	return results, nil
 }
 
-// Slot is the slot of an event.
+// Slot returns the slot of an event.
 func (c *Client) Slot(ctx context.Context, event string) (schedule.Slot, error) {
 	return ask[schedule.Slot](ctx, c, get(nil, "slots", "events", event))
 }
@@ -133,13 +133,13 @@ func (c *Client) CancelSlot(ctx context.Context, event, reason string) (schedule
 	return ask[schedule.Slot](ctx, c, remove(0, values("reason", reason), "slots", "events", event))
 }
 
-// ConfirmSlot notes that the event was started, so that no dispatcher runs it
+// ConfirmSlot records that the event was started, so that no dispatcher runs it
 // and it is not taken for leaked. The slot's fence goes with CompleteSlot.
 func (c *Client) ConfirmSlot(ctx context.Context, event string) (schedule.Slot, error) {
 	return ask[schedule.Slot](ctx, c, post(nil, "slots", "events", event, "confirm"))
 }
 
-// CompleteSlot notes how an event ended that was confirmed: failure is "" if
+// CompleteSlot records how a confirmed event ended: failure is "" if
 // it is done, and says what went wrong if it is not.
 func (c *Client) CompleteSlot(ctx context.Context, event string, fence int64, failure string) error {
 	return c.do(ctx, post(struct {

@@ -112,7 +112,7 @@ func (c *Client) TakeUpTo(ctx context.Context, t Take) (sluice.Decision, error) 
 	return d, err
 }
 
-// Peek answers what Take would, and consumes nothing.
+// Peek returns what Take would, and consumes nothing.
 func (c *Client) Peek(ctx context.Context, t Take) (sluice.Decision, error) {
 	d, _, err := c.decide(ctx, &t, "take", func(b *takeJSON) { b.Peek = true })
 	return d, err
@@ -177,7 +177,7 @@ func (c *Client) Takes(ctx context.Context, takes ...Take) ([]Outcome, error) {
 		return nil, err
 	}
 	if len(answer.Decisions) != len(takes) {
-		return nil, errors.New("the server answered another number of takes than it was asked for")
+		return nil, errors.New("the server did not answer every take")
 	}
 	all := make([]Outcome, len(takes))
 	for i := range answer.Decisions {
@@ -199,7 +199,7 @@ func (c *Client) Adjust(ctx context.Context, t Take) (sluice.Decision, error) {
 	return d, err
 }
 
-// Reset makes the buckets of an entity on a resource as new.
+// Reset refills the buckets of an entity on a resource as if they were new.
 func (c *Client) Reset(ctx context.Context, entity, resource string) error {
 	return c.do(ctx, post(takeJSON{Entity: entity, Resource: resource}, "reset"), nil)
 }

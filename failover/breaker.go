@@ -30,7 +30,7 @@ type breaker struct {
 	mu        sync.Mutex // for writing the above too
 	backoff   time.Duration
 	wins      int           // successes in a row in this state
-	from      time.Duration // when the phase began, or began anew after a failure
+	from      time.Duration // when the phase began, or began again after a failure
 	succeeded int64         // since the breaker closed
 	finished  int64
 	since     time.Duration // when the state began
@@ -57,7 +57,7 @@ func (b *breaker) state() State { return stateOf(b.word.Load()) }
 
 func (b *breaker) now() time.Duration { return time.Since(b.origin) }
 
-// admit says whether a call other than a take may be made.
+// admit reports whether a call other than a take may be made.
 func (b *breaker) admit() (pass, bool) {
 	w := b.word.Load()
 	if s := stateOf(w); s == Open || s == HalfOpen {
@@ -69,7 +69,7 @@ func (b *breaker) admit() (pass, bool) {
 	return pass{word: w}, true
 }
 
-// admitTake says whether the store may be asked about t.
+// admitTake reports whether the store may be asked about t.
 func (b *breaker) admitTake(t *sluice.Take) (pass, bool) {
 	w := b.word.Load()
 	s := stateOf(w)

@@ -64,7 +64,7 @@ func (s *Store) beginAny(ctx context.Context) (call, error) {
 }
 
 func (s *Store) unavailable() error {
-	return fmt.Errorf("%w: it is not asked while it is %s", sluice.ErrUnavailable, s.State())
+	return fmt.Errorf("%w: the circuit breaker is %s", sluice.ErrUnavailable, s.State())
 }
 
 // end tells the breaker how the call went. The error is the one for the

@@ -75,7 +75,7 @@ type Quota struct {
 	Factor int64
 }
 
-// DefaultQuotas are those for the tiers enterprise, pro, free and, under "",
+// DefaultQuotas returns the quotas of the tiers enterprise, pro, free and, under "",
 // for everybody else.
 func DefaultQuotas() map[string]Quota {
 	return map[string]Quota{

@@ -29,7 +29,7 @@ type Stats struct {
 
 	// The size of the degraded state.
 	Buckets    int64 // local quotas that are not full
-	Bytes      int64 // of memory, as far as it can be reckoned
+	Bytes      int64 // of memory, estimated
 	Overflowed int64 // local takes that had to share a quota
 	Leases     int64 // given locally and still open
 	Unlisted   int64 // leases given locally whose cost was not kept
@@ -38,10 +38,10 @@ type Stats struct {
 // Decided is how many takes were decided and how.
 type Decided struct{ Allowed, Refused int64 }
 
-// State is the present one.
+// State returns the present state.
 func (s *Store) State() State { return s.breaker.state() }
 
-// Stats tells the store's state and what happened to it.
+// Stats returns the store's state and counters.
 func (s *Store) Stats() Stats {
 	st := Stats{
 		Entered: map[State]int64{}, Spent: map[State]time.Duration{}, Degraded: map[string]Decided{},

@@ -36,7 +36,7 @@ var (
 // leases included.
 const bytesPerBucket = 256
 
-// New is a store that asks inner and answers by itself when it cannot. It
+// New returns a store that asks inner, and decides locally when it cannot. It
 // trusts inner to give up when its context ends.
 func New(inner sluice.Store, config Config) (*Store, error) {
 	s := &Store{inner: inner}
@@ -66,7 +66,7 @@ type settings struct {
 	quotas map[string]*quota
 }
 
-// Configure makes another configuration count from now on, as a whole, or
+// Configure puts another configuration into effect, as a whole, or
 // changes nothing if it has a mistake. What entities have taken of their local
 // quotas stays taken, and so does the state of the breaker. MaxBuckets, Log and
 // Rand stay as they are.
@@ -149,7 +149,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	o, err := c.end(s.inner.Settle(c.ctx, st, d))
 	if o.unknown() {
 		s.adjusts.Add(1)
-		s.breaker.settings.Load().Log.Warn("outcome of settling a lease is unknown", "lease", st.ID, "action", st.Action.String(), "error", err)
+		s.breaker.settings.Load().Log.Warn("outcome of a settlement is unknown", "lease", st.ID, "action", st.Action.String(), "error", err)
 	}
 	return err
 }
@@ -247,7 +247,7 @@ func (s *Store) Watch(wake func(sluice.Key)) {
 	}
 }
 
-// Capabilities are the store's.
+// Capabilities returns those of the inner store.
 func (s *Store) Capabilities() sluice.Capabilities { return s.inner.Capabilities() }
 
 // Close ends the health checks, closes the store and forgets the local quotas.

@@ -105,7 +105,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// upstream reads the address of the upstream, and says whether it speaks
+// upstream reads the address of the upstream, and reports whether it speaks
 // HTTP/2 without TLS.
 func (c *Config) upstream() (*url.URL, bool, error) {
 	u, err := url.Parse(c.Upstream)

@@ -27,7 +27,7 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
-	g.config.Log.WarnContext(r.Context(), "the upstream gave no answer", "request_id", exchangeOf(r.Context()).id, "error", err)
+	g.config.Log.WarnContext(r.Context(), "no answer from the upstream", "request_id", exchangeOf(r.Context()).id, "error", err)
 	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		problem(w, http.StatusGatewayTimeout, "ERR_UPSTREAM_TIMEOUT", "the service behind this gateway took too long")
 		return

@@ -30,7 +30,7 @@ type Gateway struct {
 	closed bool
 }
 
-// New is a gateway as config says.
+// New returns a gateway for config.
 func New(config Config) (*Gateway, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -75,7 +75,7 @@ func (g *Gateway) newServer() *http.Server {
 	}
 }
 
-// Server is the server that Serve runs, for callers who want to set its TLS
+// Server returns the server that Serve runs, for callers that want to set its TLS
 // and call ServeTLS themselves.
 func (g *Gateway) Server() *http.Server { return g.server }
 

@@ -26,7 +26,7 @@ func (w *stallWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// FlushError is what a [http.ResponseController] calls.
+// FlushError is called by [http.ResponseController].
 func (w *stallWriter) FlushError() error {
 	w.start()
 	defer w.end()

@@ -18,7 +18,7 @@ func withCall(ctx context.Context, c *Call) context.Context {
 	return context.WithValue(ctx, admittedKey{}, c)
 }
 
-// Admitted is the call of a request that the policy's section "idempotency"
+// Admitted returns the call of a request that the policy's section "idempotency"
 // is about, while it is served behind [Gate.Wrap]; else nil.
 func Admitted(ctx context.Context) *Call {
 	c, _ := ctx.Value(admittedKey{}).(*Call)
@@ -63,6 +63,6 @@ func (g *Gate) waive(ctx context.Context, c *Call) {
 		return
 	}
 	if _, err := g.config.Limiter.Adjust(ctx, refunds...); err != nil {
-		g.config.Log.WarnContext(ctx, "tokens were not given back", "error", err)
+		g.config.Log.WarnContext(ctx, "tokens were not refunded", "error", err)
 	}
 }

@@ -67,7 +67,7 @@ func logRefusal(r Refusal) {
 		slog.String("rule", r.Rule.String()), slog.Duration("retry_after", r.RetryAfter))
 }
 
-// Dropped is how many refusals were not written because the queue was full.
+// Dropped returns how many refusals were not written because the queue was full.
 func (a *Audit) Dropped() int64 { return a.dropped.Load() }
 
 // Close writes what waits and ends.

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/policy"
 )
 
-// Request is what a gate decides about.
+// Request is a request to decide.
 type Request struct {
 	Method string
 	Path   string // as sent, with its escapes: [net/url.URL.EscapedPath]
@@ -20,7 +20,7 @@ type Request struct {
 	Remote string // host and port of the connection
 }
 
-// Outcome is what becomes of a request.
+// Outcome is the result of deciding a request.
 type Outcome uint8
 
 const (
@@ -45,7 +45,7 @@ func (o Outcome) String() string {
 	return [...]string{"unlimited", "allowed", "refused", "invalid", "denied", "banned", "unavailable"}[o]
 }
 
-// Passes says whether the request may go on.
+// Passes reports whether the request may proceed.
 func (o Outcome) Passes() bool { return o <= Allowed }
 
 // Call is a request and what was decided about it. The zero Call is ready; it
@@ -184,7 +184,7 @@ func (g *Gate) exempted(ctx context.Context, v *view, r *Request, c *Call) {
 	}
 }
 
-// listed says whether somebody is on a list, by any name.
+// listed reports whether somebody is on a list, by any name.
 func listed(l *policy.List, id *identity.Identity) bool {
 	return !l.Empty() && isOn(l, id)
 }
@@ -223,6 +223,6 @@ func (g *Gate) undecided(ctx context.Context, c *Call, err error) {
 	}
 	c.Err, c.RetryAfter = err, time.Second
 	if ctx.Err() == nil {
-		g.config.Log.ErrorContext(ctx, "no decision", "endpoint", c.Route.Endpoint, "passed", c.Outcome.Passes(), "error", err)
+		g.config.Log.ErrorContext(ctx, "request not decided", "endpoint", c.Route.Endpoint, "passed", c.Outcome.Passes(), "error", err)
 	}
 }

@@ -34,7 +34,7 @@ func (g *Gate) resolve(ctx context.Context, c *Call, group int, s catalog.Subjec
 		}
 	}
 	if group == 0 && ctx.Err() == nil {
-		g.config.Log.WarnContext(ctx, "stored limits cannot be looked up; the policy's apply", "error", err)
+		g.config.Log.WarnContext(ctx, "cannot look up stored limits; using those of the policy", "error", err)
 	}
 	return g.declared.Resolve(ctx, s)
 }

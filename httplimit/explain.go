@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/identity"
 )
 
 // Explanation is a request that was not let through, and what it would be
@@ -22,6 +24,10 @@ type Explanation struct {
 	Applied []catalog.Applied
 	Hidden  []catalog.Hidden
 
+	// Listed is the policy's list that the caller is on, "allow" or "deny"; ""
+	// if neither was looked at or the caller is on neither.
+	Listed string
+
 	request *Request
 }
 
@@ -31,6 +37,13 @@ func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
 	e.reset()
 	e.take.Peek = true
 	g.judge(ctx, r, &e.Call)
+	switch {
+	case e.Route.Exempt:
+	case listed(&e.Policy.Deny, &e.Identity):
+		e.Listed = "deny"
+	case listed(&e.Policy.Allow, &e.Identity):
+		e.Listed = "allow"
+	}
 	for i := range e.Route.Sets {
 		set := &e.Route.Sets[i]
 		entity, applies := entityOf(set, r, &e.Identity)
@@ -59,7 +72,7 @@ func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
 // Known reports whether the caller has a record in the catalog.
 func (e *Explanation) Known() bool { return len(e.found) > 0 && e.found[0].Known }
 
-// Status is the status that the request would be answered with, or 200 if it
+// Status returns the status that the request would get, or 200 if it
 // would pass.
 func (e *Explanation) Status() int {
 	if e.Outcome.Passes() {
@@ -68,7 +81,7 @@ func (e *Explanation) Status() int {
 	return e.Problem().Status
 }
 
-// String says it in words.
+// String returns the explanation in words.
 func (e *Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: ", e.request.Method, e.request.Path)
@@ -82,17 +95,19 @@ func (e *Explanation) String() string {
 	}
 	if e.Identity.Entity != "" {
 		fmt.Fprintf(&b, "\ncaller %s, known by %s", e.Identity.Entity, e.Identity.Kind)
+		if e.Identity.Kind == identity.ByAddress && !e.Identity.Client.IsValid() {
+			b.WriteString(" (the request has no address; callers without one share their limits)")
+		}
 		if e.Tier != "" {
 			fmt.Fprintf(&b, ", tier %s", e.Tier)
+		}
+		if e.Listed != "" {
+			fmt.Fprintf(&b, ", on the %s list", e.Listed)
 		}
 	}
 	b.WriteByte('\n')
 	for i := range e.Applied {
 		a := &e.Applied[i]
-		if a.Unlimited {
-			fmt.Fprintf(&b, "  %s unlimited: level %s, %s\n", a.Label, a.Level, a.From)
-			continue
-		}
 		fmt.Fprintf(&b, "  %s %s: level %s, %s%s\n", a.Label, a.Setting, a.Level, a.From, e.state(a))
 	}
 	for _, h := range e.Hidden {
@@ -106,7 +121,7 @@ func (e *Explanation) String() string {
 	return b.String()
 }
 
-// state says how a limit stands.
+// state describes the state of a limit.
 func (e *Explanation) state(a *catalog.Applied) string {
 	i := slices.IndexFunc(e.Decision.Demands, func(d sluice.Demand) bool {
 		return d.Key.Entity == a.Entity && d.Key.Resource == a.Resource && d.Key.Limit == a.Limit
@@ -115,10 +130,7 @@ func (e *Explanation) state(a *catalog.Applied) string {
 		return ""
 	}
 	d, r := &e.Decision.Demands[i], &e.Decision.Results[i]
-	text := "; bucket of " + d.Key.Entity
-	if d.Key.Entity == "" {
-		text = "; bucket of everyone"
-	}
+	text := fmt.Sprintf("; bucket %s/%s of %s", d.Key.Resource, d.Key.Limit, cmp.Or(d.Key.Entity, "everyone"))
 	if !r.Unknown {
 		text += fmt.Sprintf(", %s of %s left, cost %s", r.Remaining, d.Limit.Capacity(), d.Charge())
 	}

@@ -23,7 +23,7 @@ type Config struct {
 	// Limiter decides takes.
 	Limiter *sluice.Limiter
 
-	// Policy is what to decide by at first; see [Gate.Use].
+	// Policy is the first policy to decide by; see [Gate.Use].
 	Policy *policy.Policy
 
 	// Resolver finds the limits of the policy's sets for a caller. Nil means a
@@ -39,15 +39,15 @@ type Config struct {
 	// zero limit means 20/minute.
 	Guesses sluice.Limit
 
-	// Audit gets refusals that the policy wants written down. Nil writes
+	// Audit receives the refusals that the policy wants logged. Nil logs
 	// none.
 	Audit *Audit
 
-	// Abuse watches for callers who go on and on, as the policy says. Nil
-	// watches for none.
+	// Abuse watches for callers that keep sending after they are refused, as
+	// the policy says. Nil watches for none.
 	Abuse *abuse.Guard
 
-	// Log gets what goes wrong. Nil means slog.Default.
+	// Log receives errors. Nil means slog.Default.
 	Log *slog.Logger
 }
 
@@ -69,7 +69,7 @@ type view struct {
 	stop       context.CancelFunc // ends the identifier's own work
 }
 
-// Open returns a gate as config says. It reads the files and fetches the key
+// Open returns a gate for config. It reads the files and fetches the key
 // set that the policy names, unless ctx ends before. Close ends what it runs.
 func Open(ctx context.Context, config Config) (*Gate, error) {
 	switch {
@@ -85,7 +85,7 @@ func Open(ctx context.Context, config Config) (*Gate, error) {
 		return nil, fmt.Errorf("gate.guesses: %w", err)
 	}
 	if config.Guesses.Algorithm == sluice.Concurrency {
-		return nil, &sluice.FieldError{Field: "gate.guesses", Value: config.Guesses, Reason: "must be a number in a time: nothing is in flight after a guess"}
+		return nil, &sluice.FieldError{Field: "gate.guesses", Value: config.Guesses, Reason: "must be a rate, not a concurrency limit"}
 	}
 	if config.Log == nil {
 		config.Log = slog.Default()
@@ -114,7 +114,7 @@ func (g *Gate) Close() error {
 	return nil
 }
 
-// Policy is the policy that the gate decides by.
+// Policy returns the policy that the gate decides by.
 func (g *Gate) Policy() *policy.Policy { return g.view.Load().policy }
 
 // Use makes the gate decide by another policy, from the next request on. It
@@ -145,11 +145,11 @@ func (g *Gate) Use(p *policy.Policy) error {
 	return nil
 }
 
-// Client is the caller's address as the policy finds it, and whether the
+// Client returns the caller's address as the policy finds it, and whether the
 // connection is one of a trusted proxy.
 func (g *Gate) Client(header http.Header, remote string) (client netip.Addr, trusted bool) {
 	return g.view.Load().identifier.Client(header, remote)
 }
 
-// ClientHeader is the header in which trusted proxies tell the address.
+// ClientHeader returns the header in which trusted proxies send the address.
 func (g *Gate) ClientHeader() string { return g.view.Load().identifier.ClientHeader() }

@@ -33,16 +33,48 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 		return
 	}
 	c.dropConcurrency() // it ends before it begins
-	c.take.Demands = append(c.take.Demands, sluice.Demand{
-		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Address, Resource: guessResource, Limit: "attempts"},
-		Limit: g.config.Guesses, OnUnavailable: sluice.Allow,
-	})
+	c.take.Demands = append(c.take.Demands, g.guess(c.Policy.Namespace, c.Identity.Address))
 	c.Labels = append(c.Labels, guessLabel)
 	g.decide(ctx, c)
 	if c.Outcome.Passes() {
 		c.Outcome, c.Err = Invalid, err
 	}
 	g.note(r, c)
+}
+
+// Identify finds out who sends a request, as [Gate.Decide] does, and takes
+// nothing. An invalid credential is an error and counts as a guess.
+func (g *Gate) Identify(ctx context.Context, r *Request) (identity.Identity, error) {
+	var id identity.Identity
+	err := g.view.Load().identifier.Identify(ctx, r.Header, r.Remote, &id)
+	var invalid *identity.InvalidError
+	if errors.As(err, &invalid) {
+		if refused := g.Guess(ctx, id.Address, 1); refused != nil {
+			err = refused
+		}
+	}
+	return id, err
+}
+
+// Guess counts n invalid credentials that an entity has tried, and returns a
+// [*sluice.RefusedError] if that is more than [Config.Guesses] allows. With 0
+// it counts nothing and reports whether there is room for another.
+func (g *Gate) Guess(ctx context.Context, entity string, n int64) error {
+	d := g.guess(g.Policy().Namespace, entity)
+	d.Cost = sluice.Tokens(n) * sluice.Token
+	take := sluice.Take{Demands: []sluice.Demand{d}, Peek: n == 0}
+	var decision sluice.Decision
+	if err := g.config.Limiter.Decide(ctx, &take, &decision); err != nil {
+		return err
+	}
+	return decision.Err()
+}
+
+func (g *Gate) guess(namespace, entity string) sluice.Demand {
+	return sluice.Demand{
+		Key:   sluice.Key{Namespace: namespace, Entity: entity, Resource: guessResource, Limit: "attempts"},
+		Limit: g.config.Guesses, OnUnavailable: sluice.Allow,
+	}
 }
 
 // dropConcurrency leaves out limits that need a lease.

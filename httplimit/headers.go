@@ -158,7 +158,7 @@ type quota struct {
 	name   string // the label, written as a structured field is
 }
 
-// described says whether the quotas are those of the demands. Mostly they are:
+// described reports whether the quotas are those of the demands. Mostly they are:
 // the last call was under the same limits.
 func (c *Call) described() bool {
 	demands := c.Decision.Demands

@@ -73,7 +73,7 @@ func (l *learned) wait(ctx context.Context) (float64, error) {
 		if ctx.Err() != nil {
 			return known, err
 		}
-		l.config.Log.WarnContext(ctx, "cannot look up what the upstream wants", "upstream", l.config.Upstream, "error", err)
+		l.config.Log.WarnContext(ctx, "cannot look up the limits of the upstream", "upstream", l.config.Upstream, "error", err)
 		return known, nil
 	}
 	pace := paceOf(d.Results[1].Remaining)
@@ -148,7 +148,7 @@ func (l *learned) from(ctx context.Context, r *http.Response, demands []sluice.D
 		target = pace / 2
 	}
 	if pause = min(pause, l.config.MaxPause); pause > 0 {
-		l.config.Log.InfoContext(ctx, "the upstream wants a pause", "upstream", l.config.Upstream, "status", r.StatusCode, "pause", pause)
+		l.config.Log.InfoContext(ctx, "the upstream asked for a pause", "upstream", l.config.Upstream, "status", r.StatusCode, "pause", pause)
 		l.lower(ctx, l.pause, look-sluice.Tokens(pause.Seconds()*float64(pausePerSecond)))
 	}
 	if target < 1 {

@@ -42,7 +42,7 @@ type Problem struct {
 	LatestAfter *int64 `json:"latestAfter,omitempty"`
 }
 
-// Problem says why the request does not pass.
+// Problem returns why the request does not pass.
 func (c *Call) Problem() Problem {
 	p := Problem{Docs: c.Policy.Refusal.Docs, Tier: c.Tier}
 	if c.RetryAfter > 0 && c.RetryAfter != sluice.Never {

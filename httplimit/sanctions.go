@@ -12,7 +12,7 @@ const (
 	guessResource     = "$invalid-credentials"
 )
 
-// banned says whether the caller is banned, by its own name or its address.
+// banned reports whether the caller is banned, by its own name or its address.
 func (g *Gate) banned(c *Call) bool {
 	if c.Policy.Abuse.Ban == nil {
 		return false

@@ -50,7 +50,7 @@ func (s *settlement) extend(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if err := s.lease.Renew(ctx, leaseKeep); err != nil {
-		s.gate.config.Log.WarnContext(ctx, "a lease was not renewed", "error", err)
+		s.gate.config.Log.WarnContext(ctx, "lease not renewed", "error", err)
 		if errors.Is(err, sluice.ErrLeaseClosed) {
 			return // there is nothing left to renew
 		}
@@ -99,7 +99,7 @@ func (s *settlement) commit(ctx context.Context, c *Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if _, err := s.lease.Commit(ctx, costs...); err != nil {
-		s.gate.config.Log.WarnContext(ctx, "a lease was not settled", "error", err)
+		s.gate.config.Log.WarnContext(ctx, "lease not settled", "error", err)
 	}
 }
 
@@ -147,11 +147,11 @@ func (g *Gate) giveBack(ctx context.Context, c *Call) {
 		}
 	}
 	if err != nil {
-		g.config.Log.WarnContext(ctx, "tokens were not given back", "error", err)
+		g.config.Log.WarnContext(ctx, "tokens were not refunded", "error", err)
 	}
 }
 
-// Hold is for those who serve an allowed call by other means than
+// Hold is for callers that serve an allowed call by other means than
 // [Gate.Wrap]. They serve it with the context, in which [SetCost] works, and
 // say at the end whether it was served: if not, what it took is given back.
 func (g *Gate) Hold(ctx context.Context, c *Call) (held context.Context, end func(served bool)) {
@@ -179,7 +179,7 @@ func withSettlement(ctx context.Context, s *settlement) context.Context {
 	return context.WithValue(ctx, settlementKey{}, s)
 }
 
-// SetCost says what the request that ctx belongs to really costs in a limit,
+// SetCost sets what the request that ctx belongs to really costs in a limit,
 // by the limit's name in the policy. It is charged when the response is done
 // and may leave a debt. The last call counts. It answers false, and changes
 // nothing, unless the policy settles the endpoint's cost afterwards

@@ -75,7 +75,7 @@ type Transport struct {
 	learn  *learned
 }
 
-// NewTransport is a transport as config says.
+// NewTransport returns a transport for config.
 func NewTransport(config TransportConfig) (*Transport, error) {
 	switch {
 	case config.Limiter == nil:
@@ -223,13 +223,13 @@ func (t *Transport) send(r *http.Request, demands []sluice.Demand, pace float64)
 	return response, err
 }
 
-// refused says whether the upstream did nothing but ask for less.
+// refused reports whether the upstream did nothing but ask for less.
 func refused(r *http.Response) bool {
 	return r.StatusCode == http.StatusTooManyRequests ||
 		r.StatusCode == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != ""
 }
 
-// repeatable says whether sending r twice does no more than sending it once.
+// repeatable reports whether sending r twice does no more than sending it once.
 func repeatable(r *http.Request) bool {
 	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
 		return false
@@ -241,4 +241,4 @@ func repeatable(r *http.Request) bool {
 	return r.Header.Get("Idempotency-Key") != ""
 }
 
-var errPaused = errors.New("the upstream wants no requests now")
+var errPaused = errors.New("the upstream asked for a pause")

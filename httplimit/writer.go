@@ -33,7 +33,7 @@ func (w *settlingWriter) headers() {
 			delete(h, name)
 			cost := sluice.Tokens(-1) // which is no cost; null would leave it as it is
 			if len(values) == 0 || cost.UnmarshalJSON([]byte(values[len(values)-1])) != nil || !w.settlement.cost(rule.Limit, cost) {
-				w.settlement.gate.config.Log.Warn("a response tells a cost that cannot be read", "header", rule.Header, "limit", rule.Limit)
+				w.settlement.gate.config.Log.Warn("cannot read the cost in a response", "header", rule.Header, "limit", rule.Limit)
 			}
 		}
 	}
@@ -66,13 +66,13 @@ func (w *settlingWriter) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(w.ResponseWriter, r)
 }
 
-// Flush is for those who do not use a [http.ResponseController].
+// Flush is for handlers that do not use a [http.ResponseController].
 func (w *settlingWriter) Flush() {
 	w.begin()
 	http.NewResponseController(w.ResponseWriter).Flush() //nolint:errcheck // Flush has no way to tell
 }
 
-// Hijack is for those who do not use a [http.ResponseController].
+// Hijack is for handlers that do not use a [http.ResponseController].
 func (w *settlingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.begin()
 	return http.NewResponseController(w.ResponseWriter).Hijack()

@@ -151,12 +151,12 @@ func (a *addresses) read(text string) *host {
 	return h
 }
 
-// Client is the caller's address, and whether the connection is one of a
+// Client returns the caller's address, and whether the connection is one of a
 // trusted proxy.
 func (i *Identifier) Client(header http.Header, remote string) (client netip.Addr, trusted bool) {
 	socket := i.addresses.hop(remote)
 	return i.addresses.client(header, socket).addr, socket != nil && socket.trusted
 }
 
-// ClientHeader is the header in which trusted proxies tell the address.
+// ClientHeader returns the header in which trusted proxies send the address.
 func (i *Identifier) ClientHeader() string { return i.addresses.header }

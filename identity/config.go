@@ -128,7 +128,7 @@ const (
 	maxName    = 200 // leaves room for the prefix of an entity
 )
 
-// WithDefaults is c with every default spelled out.
+// WithDefaults returns c with all defaults filled in.
 func (c Config) WithDefaults() Config {
 	if c.KeyHeaders == nil {
 		c.KeyHeaders = []string{"X-API-Key", "Authorization"}
@@ -308,7 +308,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// token says whether s can be the name of a header.
+// token reports whether s can be the name of a header.
 func token(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(c rune) bool {
 		return c <= ' ' || c >= 127 || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Kind is what a caller was known by.
+// Kind is how a caller was identified.
 type Kind uint8
 
 // The kinds, from the weakest to the strongest.
@@ -44,7 +44,8 @@ type Identity struct {
 	Key string
 
 	// Address is the caller's address as an entity: "ip:203.0.113.7" or
-	// "ip:2001:db8:1:2::/64". It is never empty.
+	// "ip:2001:db8:1:2::/64". It is never empty: callers without an address
+	// share "ip:unknown", and so their limits.
 	Address string
 
 	// Client is the caller's full address. It is not valid if the connection
@@ -57,12 +58,12 @@ type Identity struct {
 	claims map[string]any
 }
 
-// Claim is a claim of the caller's token as a string, or false if there is no
+// Claim returns a claim of the caller's token as a string, or false if there is no
 // token or no such claim with a string, number or truth value. A dotted name
 // that is no claim itself leads into nested ones.
 func (i *Identity) Claim(name string) (string, bool) { return claimString(i.claims, name) }
 
-// InvalidError says that a credential was sent and is not valid. It holds
+// InvalidError reports that a credential was sent and is not valid. It contains
 // nothing of the credential itself.
 type InvalidError struct {
 	Kind   Kind   // ByKey or ByToken
@@ -88,11 +89,11 @@ type Verified struct {
 	Scopes []string
 }
 
-// ErrNoKey is what a [Verifier] answers to a key that is unknown, expired or
+// ErrNoKey is returned by a [Verifier] for a key that is unknown, expired or
 // revoked.
 var ErrNoKey = errors.New("no such key")
 
-// Verifier looks an API key up. It answers [ErrNoKey] if the key is not
+// Verifier looks up an API key. It returns [ErrNoKey] if the key is not
 // valid; any other error means that it could not tell.
 type Verifier func(ctx context.Context, key string) (Verified, error)
 
@@ -102,7 +103,7 @@ type Option func(*Identifier)
 // WithVerifier asks v about keys that the configuration does not name.
 func WithVerifier(v Verifier) Option { return func(i *Identifier) { i.verify = v } }
 
-// WithLog tells log of key sets that cannot be fetched. The default is
+// WithLog sets where key sets that cannot be fetched are logged. The default is
 // slog.Default.
 func WithLog(log *slog.Logger) Option { return func(i *Identifier) { i.log = log } }
 
@@ -116,7 +117,7 @@ type Identifier struct {
 	log        *slog.Logger
 }
 
-// Open returns an identifier as config says. It reads the files that config names
+// Open returns an identifier for config. It reads the files that config names
 // and fetches its key set, again and again until ctx ends; a key set that
 // cannot be fetched now does not keep it from starting.
 func Open(ctx context.Context, config Config, options ...Option) (*Identifier, error) {
@@ -236,8 +237,8 @@ func afterBearer(value string) (string, bool) {
 	return strings.Trim(value[n:], " \t"), true
 }
 
-// valid says whether the key has not expired.
+// valid reports whether the key has not expired.
 func (k *staticKey) valid(now time.Time) bool { return k.expires.IsZero() || now.Before(k.expires) }
 
-// HasScope says whether the caller's key has a scope.
+// HasScope reports whether the caller's key has a scope.
 func (i *Identity) HasScope(scope string) bool { return slices.Contains(i.Scopes, scope) }

@@ -27,7 +27,7 @@ var (
 	_ prometheus.Collector = (*Calls)(nil)
 )
 
-// NewCalls times the calls of inner. Closing it closes inner.
+// NewCalls returns a store that times the calls of inner. Closing it closes inner.
 func NewCalls(inner sluice.Store) *Calls {
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "sluice_store_call_duration_seconds",
@@ -43,7 +43,7 @@ func NewCalls(inner sluice.Store) *Calls {
 	}
 }
 
-// Describe tells the names.
+// Describe sends the names.
 func (c *Calls) Describe(ch chan<- *prometheus.Desc) { c.duration.Describe(ch) }
 
 // Collect sends the present figures.
@@ -102,7 +102,7 @@ func (c *Calls) Watch(wake func(sluice.Key)) {
 	}
 }
 
-// Capabilities are the store's.
+// Capabilities returns those of the store.
 func (c *Calls) Capabilities() sluice.Capabilities { return c.inner.Capabilities() }
 
 // Close closes the store.

@@ -11,55 +11,41 @@ import (
 
 // Catalog shows how the catalog's caches do.
 func Catalog(c *catalog.Catalog) prometheus.Collector {
-	return collect([]figure{
-		{name: "sluice_catalog_hits_total", help: "Answers from memory.", label: "cache"},
-		{name: "sluice_catalog_misses_total", help: "Answers that were not in memory.", label: "cache"},
-		{name: "sluice_catalog_loads_total", help: "Reads of the database.", label: "cache"},
-		{name: "sluice_catalog_failures_total", help: "Reads of the database that failed.", label: "cache"},
-		{name: "sluice_catalog_stale_total", help: "Old answers given because there was no new one.", label: "cache"},
-		{name: "sluice_catalog_evicted_total", help: "Answers forgotten for want of room.", label: "cache"},
-		{name: "sluice_catalog_entries", help: "Answers in memory.", label: "cache"},
-		{name: "sluice_catalog_watching", help: "1 while changes elsewhere are heard of at once."},
-	}, func(add func(int, float64, ...string)) {
+	return figures(func(w *sheet) {
 		st := c.Stats()
-		for name, cache := range map[string]catalog.CacheStats{"limits": st.Resolutions, "keys": st.Keys} {
-			for i, n := range []int64{cache.Hits, cache.Misses, cache.Loads, cache.Failures, cache.Stale, cache.Evicted, int64(cache.Entries)} {
-				add(i, float64(n), name)
-			}
+		each := func(name, help string, get func(*catalog.CacheStats) int64) {
+			by(w, "sluice_catalog_"+name, help, "cache", map[string]int64{"limits": get(&st.Resolutions), "keys": get(&st.Keys)})
 		}
-		add(7, one(st.Watching))
+		each("hits_total", "Answers from memory.", func(c *catalog.CacheStats) int64 { return c.Hits })
+		each("misses_total", "Answers that were not in memory.", func(c *catalog.CacheStats) int64 { return c.Misses })
+		each("loads_total", "Reads of the database.", func(c *catalog.CacheStats) int64 { return c.Loads })
+		each("failures_total", "Reads of the database that failed.", func(c *catalog.CacheStats) int64 { return c.Failures })
+		each("stale_total", "Old answers given because there was no new one.", func(c *catalog.CacheStats) int64 { return c.Stale })
+		each("evicted_total", "Answers dropped to make room.", func(c *catalog.CacheStats) int64 { return c.Evicted })
+		each("entries", "Answers in memory.", func(c *catalog.CacheStats) int64 { return int64(c.Entries) })
+		add(w, "sluice_catalog_watching", "1 while changes made elsewhere are reported at once.", one(st.Watching))
 	})
 }
 
 // Usage shows how the recorder of usage does.
 func Usage(r *catalog.Recorder) prometheus.Collector {
-	return collect([]figure{
-		{name: "sluice_usage_rows_total", help: "Rows of usage written."},
-		{name: "sluice_usage_failures_total", help: "Writes of usage that failed, and are tried again."},
-		{name: "sluice_usage_other_total", help: "Changes counted as of other entities, because there were too many."},
-	}, func(add func(int, float64, ...string)) {
+	return figures(func(w *sheet) {
 		st := r.Stats()
-		add(0, float64(st.Written))
-		add(1, float64(st.Failures))
-		add(2, float64(st.Other))
+		add(w, "sluice_usage_rows_total", "Rows of usage written.", st.Written)
+		add(w, "sluice_usage_failures_total", "Writes of usage that failed, and are tried again.", st.Failures)
+		add(w, "sluice_usage_other_total", "Changes counted as of other entities, because there were too many.", st.Other)
 	})
 }
 
 // Policy shows whether the policy file is the policy in place.
 func Policy(l *policy.Live) prometheus.Collector {
-	return collect([]figure{
-		{name: "sluice_policy_loads_total", help: "Policies put in place."},
-		{name: "sluice_policy_failures_total", help: "Policy files refused."},
-		{name: "sluice_policy_current", help: "1 if the file as it is now is the policy in place."},
-		{name: "sluice_policy_loaded_timestamp_seconds", help: "When the policy was put in place."},
-		{name: "sluice_policy_mistakes", help: "Mistakes in the file as it is now, for which it was refused."},
-	}, func(add func(int, float64, ...string)) {
+	return figures(func(w *sheet) {
 		st := l.Status()
-		add(0, float64(st.Loads))
-		add(1, float64(st.Failures))
-		add(2, one(st.Err == nil))
-		add(3, float64(st.Loaded.UnixMilli())/1000)
-		add(4, float64(mistakes(st.Err)))
+		add(w, "sluice_policy_loads_total", "Policies put in place.", st.Loads)
+		add(w, "sluice_policy_failures_total", "Policy files refused.", st.Failures)
+		add(w, "sluice_policy_current", "1 if the file as it is now is the policy in place.", one(st.Err == nil))
+		add(w, "sluice_policy_loaded_timestamp_seconds", "When the policy was put in place.", float64(st.Loaded.UnixMilli())/1000)
+		add(w, "sluice_policy_mistakes", "Mistakes in the file as it is now, for which it was refused.", mistakes(st.Err))
 	})
 }
 

@@ -6,65 +6,70 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// figure is one number that something keeps anyway. Those whose names end in
-// _total only grow.
-type figure struct {
-	name, help string
-	label      string // "" for none
+// figures is a collector of numbers that something keeps anyway. It writes them
+// on a sheet each time Prometheus asks.
+type figures func(*sheet)
+
+// Describe sends the names.
+func (write figures) Describe(ch chan<- *prometheus.Desc) { write(&sheet{names: ch}) }
+
+// Collect sends the present figures.
+func (write figures) Collect(ch chan<- prometheus.Metric) { write(&sheet{values: ch}) }
+
+// sheet is where figures are written. One of its channels is nil.
+type sheet struct {
+	names  chan<- *prometheus.Desc
+	values chan<- prometheus.Metric
 }
 
-// collector shows figures. read calls add with the number of each.
-type collector struct {
-	descs []*prometheus.Desc
-	kinds []prometheus.ValueType
-	read  func(add func(figure int, value float64, label ...string))
-}
-
-func collect(all []figure, read func(add func(figure int, value float64, label ...string))) prometheus.Collector {
-	c := &collector{read: read}
-	for _, f := range all {
-		kind := prometheus.GaugeValue
-		if strings.HasSuffix(f.name, "_total") {
-			kind = prometheus.CounterValue
-		}
-		var labels []string
-		if f.label != "" {
-			labels = []string{f.label}
-		}
-		c.descs = append(c.descs, prometheus.NewDesc(f.name, f.help, labels, nil))
-		c.kinds = append(c.kinds, kind)
+// rows writes a figure once for each that all yields. Figures whose names end
+// in _total only grow.
+func (s *sheet) rows(name, help string, labels []string, all func(yield func(value float64, labels ...string))) {
+	desc := prometheus.NewDesc(name, help, labels, nil)
+	if s.names != nil {
+		s.names <- desc
+		return
 	}
-	return c
-}
-
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		ch <- d
+	kind := prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
 	}
-}
-
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	c.read(func(i int, value float64, label ...string) {
-		ch <- prometheus.MustNewConstMetric(c.descs[i], c.kinds[i], value, label...)
+	all(func(value float64, labels ...string) {
+		s.values <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
 	})
 }
 
-// pairs shows one figure with several labels.
-type pairs struct {
-	desc *prometheus.Desc
-	read func(add func(value float64, labels ...string))
+type number interface{ ~int | ~int64 | ~float64 }
+
+// add writes a figure without a label.
+func add[N number](s *sheet, name, help string, value N) {
+	s.rows(name, help, nil, func(yield func(float64, ...string)) { yield(float64(value)) })
 }
 
-func collectPairs(name, help string, labels []string, read func(add func(value float64, labels ...string))) prometheus.Collector {
-	return &pairs{prometheus.NewDesc(name, help, labels, nil), read}
-}
-
-func (p *pairs) Describe(ch chan<- *prometheus.Desc) { ch <- p.desc }
-
-func (p *pairs) Collect(ch chan<- prometheus.Metric) {
-	p.read(func(value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(p.desc, prometheus.GaugeValue, value, labels...)
+// by writes a figure with a label.
+func by[N number](s *sheet, name, help, label string, values map[string]N) {
+	s.rows(name, help, []string{label}, func(yield func(float64, ...string)) {
+		for of, value := range values {
+			yield(float64(value), of)
+		}
 	})
+}
+
+// several is a collector of what others collect.
+type several []prometheus.Collector
+
+// Describe sends the names.
+func (all several) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range all {
+		c.Describe(ch)
+	}
+}
+
+// Collect sends the present figures.
+func (all several) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range all {
+		c.Collect(ch)
+	}
 }
 
 // counters shows counts that are found when Prometheus asks.

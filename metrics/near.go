@@ -140,7 +140,7 @@ func (u *Utilization) sweep(sh *nearShard, now time.Time, count *[levels]int) {
 	}
 }
 
-func (u *Utilization) countNear(add func(int, float64, ...string)) {
+func (u *Utilization) countNear(w *sheet) {
 	var count [levels]int
 	now := time.Now()
 	for i := range u.near {
@@ -149,9 +149,8 @@ func (u *Utilization) countNear(add func(int, float64, ...string)) {
 		u.sweep(sh, now, &count)
 		sh.mu.Unlock()
 	}
-	for _, l := range []level{warning, critical} {
-		add(0, float64(count[l]), l.String())
-	}
+	by(w, "sluice_buckets_near_limit", "Buckets at a level of utilization, as far as this process knows.", "level",
+		map[string]int{warning.String(): count[warning], critical.String(): count[critical]})
 }
 
 // tell writes a line about a bucket that has come to a level.
@@ -187,7 +186,7 @@ type lines struct {
 
 const mostLines = 60
 
-// next says whether one more line may be written, and how many were not
+// next reports whether one more line may be written, and how many were not
 // written before it.
 func (l *lines) next(now time.Time) (untold int, ok bool) {
 	l.mu.Lock()

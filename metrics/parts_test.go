@@ -180,7 +180,7 @@ func TestReplaysAreCounted(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	if err := testutil.CollectAndCompare(metrics.Replays(keeper), strings.NewReader(`
-# HELP sluice_idempotent_requests_total Requests with an idempotency key, by what became of them.
+# HELP sluice_idempotent_requests_total Requests with an idempotency key, by outcome.
 # TYPE sluice_idempotent_requests_total counter
 sluice_idempotent_requests_total{outcome="conflict"} 0
 sluice_idempotent_requests_total{outcome="first run"} 1

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // mostPeaks is how many combinations of resource and limit are told apart.
@@ -98,8 +96,8 @@ func (ps *peaks) add(at place) *peak {
 	return p
 }
 
-func collectPeaks(ps *peaks) prometheus.Collector {
-	return collectPairs("sluice_utilization_ratio",
+func (ps *peaks) write(w *sheet) {
+	w.rows("sluice_utilization_ratio",
 		"How full the fullest bucket was that was asked for in the last minute, by resource and limit; 1 is used up, above is debt. Beyond the first 200 combinations all are other.",
 		[]string{"resource", "limit"}, func(add func(float64, ...string)) {
 			all := ps.at.Load()

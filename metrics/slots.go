@@ -18,16 +18,12 @@ type slots struct {
 func Slots(s *schedule.Scheduler) prometheus.Collector {
 	stats := s.Stats()
 	return &slots{
-		Collector: collect([]figure{
-			{name: "rate_limiter_window_contention_total", help: "Windows that were skipped because another writer was using them."},
-			{name: "rate_limiter_config_cache_hits_total", help: "Plans that were at hand."},
-			{name: "rate_limiter_config_cache_misses_total", help: "Plans that had to be read."},
-			{name: "rate_limiter_slot_assignment_failures_total", help: "Events for which no window within reach had room."},
-		}, func(add func(int, float64, ...string)) {
+		Collector: figures(func(w *sheet) {
 			st := stats.Snapshot()
-			for i, n := range []int64{st.Contention, st.CacheHits, st.CacheMisses, st.Failures} {
-				add(i, float64(n))
-			}
+			add(w, "rate_limiter_window_contention_total", "Windows that were skipped because another writer was using them.", st.Contention)
+			add(w, "rate_limiter_config_cache_hits_total", "Plans that were at hand.", st.CacheHits)
+			add(w, "rate_limiter_config_cache_misses_total", "Plans that had to be read.", st.CacheMisses)
+			add(w, "rate_limiter_slot_assignment_failures_total", "Events for which no window within reach had room.", st.Failures)
 		}),
 		stats:    stats,
 		duration: prometheus.NewDesc("rate_limiter_slot_assignment_duration_seconds", "How long it took to assign an event, or a batch of them.", nil, nil),

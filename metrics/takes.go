@@ -16,6 +16,7 @@ const mostLabels = 500
 
 // Takes counts decisions, as a [sluice.Observer], for Prometheus.
 type Takes struct {
+	several
 	decided  [sources][outcomes]prometheus.Counter
 	failed   prometheus.Counter
 	duration [sources]prometheus.Observer
@@ -27,8 +28,6 @@ type Takes struct {
 	refusals *prometheus.CounterVec
 	labels   sync.Map // of refusalLabels to prometheus.Counter
 	known    atomic.Int32
-
-	all []prometheus.Collector
 }
 
 const (
@@ -45,7 +44,7 @@ var (
 	_ prometheus.Collector = (*Takes)(nil)
 )
 
-// NewTakes is an observer to register with Prometheus.
+// NewTakes returns an observer to register with Prometheus.
 func NewTakes() *Takes {
 	decided := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_takes_total",
@@ -83,22 +82,8 @@ func NewTakes() *Takes {
 		t.decided[s][refused] = decided.WithLabelValues("refused", name)
 		t.duration[s] = duration.WithLabelValues(name)
 	}
-	t.all = []prometheus.Collector{decided, duration, waits, t.failed, t.cost, t.refunded, t.refusals}
+	t.several = several{decided, duration, waits, t.failed, t.cost, t.refunded, t.refusals}
 	return t
-}
-
-// Describe and Collect show all of it.
-func (t *Takes) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range t.all {
-		c.Describe(ch)
-	}
-}
-
-// Collect sends the present figures.
-func (t *Takes) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range t.all {
-		c.Collect(ch)
-	}
 }
 
 // Decided counts a take.

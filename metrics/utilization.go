@@ -21,6 +21,7 @@ import (
 // It knows what this process asked for, and what it hears of buckets that it
 // holds tokens of. A bucket that only others use is in their figures.
 type Utilization struct {
+	several
 	levels [levels]float64 // percent from which on; none is 0
 	log    *slog.Logger
 	lines  lines
@@ -33,7 +34,6 @@ type Utilization struct {
 
 	crossed   [levels]prometheus.Counter
 	unwatched prometheus.Counter
-	all       []prometheus.Collector
 }
 
 // level is how near its limit a bucket is.
@@ -61,7 +61,7 @@ var (
 	_ prometheus.Collector = (*Utilization)(nil)
 )
 
-// NewUtilization watches for the levels that the thresholds say; zero ones
+// NewUtilization returns an observer that watches for the thresholds; zero ones
 // are 70 and 90 %. Nil for the log means slog.Default.
 func NewUtilization(at catalog.Thresholds, log *slog.Logger) (*Utilization, error) {
 	at.Warning, at.Critical = cmp.Or(at.Warning, 70), cmp.Or(at.Critical, 90)
@@ -86,24 +86,8 @@ func NewUtilization(at catalog.Thresholds, log *slog.Logger) (*Utilization, erro
 	for _, l := range []level{warning, critical} {
 		u.crossed[l] = crossed.WithLabelValues(l.String())
 	}
-	u.all = []prometheus.Collector{crossed, u.unwatched, collect([]figure{
-		{name: "sluice_buckets_near_limit", help: "Buckets at a level of utilization, as far as this process knows.", label: "level"},
-	}, u.countNear), collectPeaks(&u.peaks)}
+	u.several = several{crossed, u.unwatched, figures(u.countNear), figures(u.peaks.write)}
 	return u, nil
-}
-
-// Describe tells the names.
-func (u *Utilization) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range u.all {
-		c.Describe(ch)
-	}
-}
-
-// Collect sends the present figures.
-func (u *Utilization) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range u.all {
-		c.Collect(ch)
-	}
 }
 
 // Decided looks at how full the buckets are now. What local quotas say is not

@@ -9,17 +9,14 @@ import (
 // Waiting shows who waits in line for limiters of this process now. How long
 // callers have waited is in [Takes].
 func Waiting(limiters ...*sluice.Limiter) prometheus.Collector {
-	return collect([]figure{
-		{name: "sluice_waiting_callers", help: "Callers of this process that wait in line now."},
-		{name: "sluice_waiting_longest_seconds", help: "How long the caller has waited that has waited longest of those that wait now."},
-	}, func(add func(int, float64, ...string)) {
+	return figures(func(w *sheet) {
 		var all sluice.Queue
 		for _, l := range limiters {
 			q := l.WaitingAll()
 			all.Length += q.Length
 			all.Longest = max(all.Longest, q.Longest)
 		}
-		add(0, float64(all.Length))
-		add(1, all.Longest.Seconds())
+		add(w, "sluice_waiting_callers", "Callers of this process that wait in line now.", all.Length)
+		add(w, "sluice_waiting_longest_seconds", "How long the caller has waited that has waited longest of those that wait now.", all.Longest.Seconds())
 	})
 }

@@ -74,7 +74,7 @@ func (f *document) settings(resource string, n *Numbers) catalog.Limits {
 		limits[l.Name] = like
 	}
 	if n.Unlimited {
-		like.Limit = catalog.Unlimited
+		like.Limit = sluice.Unlimited
 		limits[catalog.DefaultLimit] = like
 	}
 	return limits

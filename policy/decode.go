@@ -348,7 +348,7 @@ func (d *decoder) check(path string, v reflect.Value, tag reflect.StructTag) {
 	}
 }
 
-// isHeader says whether s can be the name of a header.
+// isHeader reports whether s can be the name of a header.
 func isHeader(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(c rune) bool {
 		return c <= ' ' || c >= 127 || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)

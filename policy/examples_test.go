@@ -188,7 +188,7 @@ entities:
 		"resource":      {d.Resources["gpu"], "requests 4 concurrent (on_unavailable: deny)"},
 		"tier+resource": {d.Tiers["free"].Resources["search"], "requests 10/minute (critical, shadow)"},
 		"tier":          {d.Tiers["free"].Limits, "rpm 60/minute (on_unavailable: allow), tpm 1000/minute (on_unavailable: allow)"},
-		"unlimited":     {d.Tiers["pro"].Resources["search"], "requests " + catalog.Unlimited.String() + " (critical, shadow)"},
+		"unlimited":     {d.Tiers["pro"].Resources["search"], "requests " + sluice.Unlimited.String() + " (critical, shadow)"},
 		"entity+":       {d.Entities["team:red"].Resources["gpu"], "requests 8 concurrent (on_unavailable: deny)"},
 		"entity":        {d.Entities["user:ann"].Limits, "requests 7/s (on_unavailable: allow)"},
 	} {
@@ -200,7 +200,7 @@ entities:
 	if ann.Parent != "team:red" || !ann.Cascade || red.Name != "Red" || red.Tier != "pro" || red.Metadata["floor"] != "3" {
 		t.Errorf("%+v", d)
 	}
-	if err := catalog.Unlimited.Validate(); err != nil {
+	if err := sluice.Unlimited.Validate(); err != nil {
 		t.Error(err)
 	}
 	expect(t, p, "GET", "/search", "pro", "global 100/s per caller, cost 1") // search is unlimited

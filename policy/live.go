@@ -65,7 +65,7 @@ type Status struct {
 	Failed time.Time `json:"failed,omitzero"` // since when
 }
 
-// Fixed is a policy that does not change, for whoever expects a live one.
+// Fixed returns a live policy that never changes.
 func Fixed(p *Policy) *Live {
 	l := &Live{status: Status{Revision: p.Revision, Loaded: time.Now(), Loads: 1}, stop: func() {}, done: make(chan struct{})}
 	l.current.Store(p)
@@ -98,10 +98,10 @@ func Watch(ctx context.Context, path string, config WatchConfig) (*Live, error) 
 	return l, nil
 }
 
-// Policy is the policy in place.
+// Policy returns the policy in place.
 func (l *Live) Policy() *Policy { return l.current.Load() }
 
-// Status is how it goes.
+// Status returns the state of the policy and its file.
 func (l *Live) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *Live) Reload() error {
 		l.tried = sum
 		if l.status.Err != nil {
 			l.status.Err, l.status.Error, l.status.Failed = nil, "", time.Time{}
-			l.config.Log.Info("the policy file is again the one in place", "path", l.path, "revision", l.status.Revision)
+			l.config.Log.Info("the policy file matches the policy in effect again", "path", l.path, "revision", l.status.Revision)
 			l.notify()
 		}
 		return nil
@@ -201,7 +201,7 @@ func (l *Live) refuse(err error) error {
 	if !again {
 		l.status.Failures++
 		if l.status.Loads > 0 {
-			l.config.Log.Error("policy refused; the one before stays in place", "path", l.path, "revision", l.status.Revision, "reason", err)
+			l.config.Log.Error("policy rejected; the previous one stays in effect", "path", l.path, "revision", l.status.Revision, "reason", err)
 		}
 		l.notify()
 	}

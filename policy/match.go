@@ -22,7 +22,7 @@ const (
 	traceMethod   = 8
 )
 
-// reads says whether a method changes nothing.
+// reads reports whether a method changes nothing.
 func reads(method int) bool {
 	switch method {
 	case getMethod, headMethod, optionsMethod, traceMethod:
@@ -178,7 +178,7 @@ func oddities(path string) reading {
 	return odd
 }
 
-// needsEscape says whether a byte is usually escaped in a path, as package
+// needsEscape reports whether a byte is usually escaped in a path, as package
 // net/url does it.
 func needsEscape(c byte) bool { return !unescaped[c] }
 

@@ -118,7 +118,7 @@ func (r *report) at(path string) position {
 // where is at for people, as part of another mistake.
 func (r *report) where(path string) string { return fmt.Sprintf("line %d", r.at(path).line) }
 
-// reported says whether there is a mistake at a path already.
+// reported reports whether there is a mistake at a path already.
 func (r *report) reported(path string) bool {
 	return slices.ContainsFunc(r.list, func(m Mistake) bool { return m.Path == path })
 }

@@ -24,7 +24,7 @@ func newNotices(path string, log *slog.Logger) notices {
 	n := &fileNotices{path: path, log: log, changed: make(chan struct{}, 1)}
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		log.Warn("changes of the policy file are noticed later, because it cannot be watched", "path", path, "reason", err)
+		log.Warn("cannot watch the policy file; changes are noticed later", "path", path, "reason", err)
 		return n
 	}
 	n.watcher = w
@@ -70,7 +70,7 @@ func (n *fileNotices) again() {
 			continue
 		}
 		if err := n.watcher.Add(dir); err != nil {
-			n.log.Warn("a directory of the policy file cannot be watched", "directory", dir, "reason", err)
+			n.log.Warn("cannot watch a directory of the policy file", "directory", dir, "reason", err)
 		}
 	}
 	for _, dir := range have {

@@ -101,7 +101,7 @@ func parsePattern(s string) (Pattern, error) {
 			return p, err
 		}
 		if seg.kind == anySegments && i > 0 && p.segments[i-1].kind == anySegments {
-			return p, fmt.Errorf("** after ** means nothing more: expected one of them")
+			return p, fmt.Errorf("** after ** has no effect: expected one of them")
 		}
 		p.segments = append(p.segments, seg)
 	}
@@ -180,12 +180,12 @@ func unhex(c byte) byte {
 	return 255
 }
 
-// isMethod says whether s can be an HTTP method, in upper case.
+// isMethod reports whether s can be an HTTP method, in upper case.
 func isMethod(s string) bool {
 	return s != "" && len(s) <= maxMethod && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
 }
 
-// isName says whether s can name a tier, a set, an endpoint or a limit.
+// isName reports whether s can name a tier, a set, an endpoint or a limit.
 func isName(s string) bool {
 	if s == "" || len(s) > 64 || s[0] == '-' || s[0] == '_' {
 		return false

@@ -178,7 +178,7 @@ func (r *router) route(state int32, accepted []int32, method int) *Route {
 	return route
 }
 
-// covers says whether a pattern with a method, or with none, is about
+// covers reports whether a pattern with a method, or with none, is about
 // requests with another. What answers GET answers HEAD.
 func (r *router) covers(pattern string, method int) bool {
 	return pattern == "" || pattern == r.methods[method] || pattern == "GET" && method == headMethod

@@ -12,7 +12,7 @@ import (
 // schema is a part of a JSON Schema.
 type schema map[string]any
 
-// Schema is a JSON Schema of the policy file, for editors: they complete keys
+// Schema returns a JSON Schema of the policy file, for editors: they complete keys
 // and show what they are for. A file that it accepts can still have mistakes
 // that only [Parse] finds.
 func Schema() []byte {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,16 +14,18 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/identity"
 )
 
 // Role is what a caller of the server may do. Each includes those before it.
 type Role uint8
 
 const (
-	// RoleNone may do nothing but ask for health and, with an API key, how it
-	// stands itself.
+	// RoleNone may only check health and, with an API key or token, its own
+	// status.
 	RoleNone Role = iota
-	// RoleRead may look.
+	// RoleRead may read.
 	RoleRead
 	// RoleTake may take, and settle leases.
 	RoleTake
@@ -34,7 +37,7 @@ var roleNames = [...]string{"none", "read", "take", "admin"}
 
 func (r Role) String() string { return roleNames[min(int(r), len(roleNames)-1)] }
 
-// ParseRole reads the name of a role: read, take or admin.
+// ParseRole parses the name of a role: read, take or admin.
 func ParseRole(s string) (Role, error) {
 	for i := RoleRead; i <= RoleAdmin; i++ {
 		if roleNames[i] == s {
@@ -44,10 +47,10 @@ func ParseRole(s string) (Role, error) {
 	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", sluice.Excerpt(s))
 }
 
-// Access says who may do what. The zero Access lets nobody in.
+// Access controls who may do what. The zero Access admits nobody.
 type Access struct {
-	// Open lets everybody do everything, for a server that only this machine
-	// can reach. Pages of other sites that a browser on it shows are kept out.
+	// Open lets everyone do everything, for a server that only this machine
+	// can reach. Requests from pages of other sites are refused.
 	Open bool
 
 	// Tokens are what callers may bring, in "Authorization: Bearer".
@@ -67,13 +70,17 @@ type Token struct {
 	Role   Role
 }
 
+// MinSecret is the length of the shortest secret of a token, in bytes.
+const MinSecret = 16
+
 // scopes are what API keys need, by role.
 var scopes = [...]string{RoleRead: "sluice:read", RoleTake: "sluice:take", RoleAdmin: "sluice:admin"}
 
 // caller is who sends a request.
 type caller struct {
 	name      string
-	entity    string // whom an API key stands for
+	key       string // an API key as an entity
+	entity    string // whom an API key or token stands for
 	tier      string
 	namespace string // the only one they may use; "" for any
 	role      Role
@@ -100,15 +107,15 @@ type knownToken struct {
 func newDoorman(a Access) (*doorman, error) {
 	d := &doorman{open: a.Open, certificates: a.Certificates}
 	for _, t := range a.Tokens {
-		if len(t.Secret) < 16 || t.Role == RoleNone || t.Role > RoleAdmin || t.Name == "" {
-			return nil, &sluice.FieldError{Field: "server.access.tokens", Value: t.Name, Reason: "needs a name, a secret of at least 16 bytes and a role"}
+		if len(t.Secret) < MinSecret || t.Role == RoleNone || t.Role > RoleAdmin || t.Name == "" {
+			return nil, &sluice.FieldError{Field: "tokens", Value: t.Name, Reason: "a token needs a name, a secret of at least 16 bytes and a role"}
 		}
 		d.tokens = append(d.tokens, knownToken{sha256.Sum256([]byte(t.Secret)), &caller{name: t.Name, role: t.Role}})
 	}
 	return d, nil
 }
 
-var errNoCredential = errors.New("a token is needed: Authorization: Bearer")
+var errNoCredential = errors.New("a token is required: send Authorization: Bearer")
 
 // identify finds out who is calling.
 func (s *server) identify(r *http.Request) (*caller, error) {
@@ -123,6 +130,27 @@ func (s *server) identify(r *http.Request) (*caller, error) {
 		return &caller{name: name[:min(len(name), maxActor)], role: s.door.certificates}, nil
 	}
 	return nil, errNoCredential
+}
+
+// self finds out who asks about themselves: the holder of a stored key, or
+// whoever the policy knows by a key or token.
+func (s *server) self(r *http.Request) (*caller, error) {
+	c, err := s.identify(r)
+	_, sent := bearer(r.Header["Authorization"])
+	if s.gate == nil || err == nil && sent || err != nil && !errors.Is(err, errNoCredential) && !errors.Is(err, catalog.ErrKey) {
+		return c, err
+	}
+	id, gateErr := s.gate.Identify(r.Context(), &httplimit.Request{Header: r.Header, Remote: r.RemoteAddr})
+	var invalid *identity.InvalidError
+	switch {
+	case errors.As(gateErr, &invalid):
+		return nil, cmp.Or(err, error(catalog.ErrKey))
+	case gateErr != nil:
+		return nil, gateErr
+	case id.Kind == identity.ByAddress:
+		return c, err
+	}
+	return &caller{name: id.Entity, key: id.Key, entity: id.Entity, tier: id.Tier, namespace: s.gate.Policy().Namespace}, nil
 }
 
 // maxActor is the longest name that is written down of who did something.
@@ -144,13 +172,13 @@ func (d *doorman) fromHere(r *http.Request) error {
 		host = r.Host
 	}
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" && host != "" {
-		return &forbiddenError{"without a token this server is asked by its address, or as localhost"}
+		return &forbiddenError{"without a token, use the server's address or localhost as the host"}
 	}
 	if len(r.Header["Origin"]) == 0 && len(r.Header["Sec-Fetch-Site"]) == 0 {
 		return nil
 	}
 	if err := d.origins.Check(r); err != nil {
-		return &forbiddenError{"pages of other sites may not ask this server"}
+		return &forbiddenError{"requests from pages of other sites are refused"}
 	}
 	return nil
 }
@@ -175,7 +203,7 @@ func (s *server) identifySecret(ctx context.Context, secret string) (*caller, er
 	if err != nil {
 		return nil, err
 	}
-	c := &caller{name: key.ID, entity: key.Entity, tier: key.Tier, namespace: key.Namespace}
+	c := &caller{name: key.ID, key: "key:" + key.ID, entity: key.Entity, tier: key.Tier, namespace: key.Namespace}
 	for role := RoleRead; role <= RoleAdmin; role++ {
 		if key.HasScope(scopes[role]) {
 			c.role = role

@@ -2,39 +2,15 @@ package server
 
 import (
 	"context"
-	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 )
-
-// activity is what is asked of a bucket: by all nodes ever, as it is stored, and
-// by this node lately.
-type activity struct {
-	WaitingNodes *int   `json:"waitingNodes,omitempty"` // how many have callers waiting in line; absent if that is not known
-	Total        *total `json:"total,omitempty"`        // absent if it was never taken, or that is not known
-	Node         *node  `json:"node,omitempty"`         // as this node has seen it
-}
-
-// total is what all nodes have ever taken. They write it down every second.
-type total struct {
-	Amount sluice.Tokens `json:"amount"` // less what was given back
-	Takes  int64         `json:"takes"`
-	Last   time.Time     `json:"last,omitzero"`
-}
-
-// node is what this node was asked in the last minute, and who waits here now.
-type node struct {
-	Allowed       int64 `json:"allowed"`
-	Limited       int64 `json:"limited"`
-	Failed        int64 `json:"failed"`
-	Waiting       int   `json:"waiting"`
-	LongestWaitMs int64 `json:"longestWaitMs,omitempty"`
-}
 
 // activities finds what is asked of buckets, in their order. Figures must not
 // fail because the totals cannot be read.
-func (s *server) activities(ctx context.Context, namespace string, keys []sluice.Key) []activity {
+func (s *server) activities(ctx context.Context, namespace string, keys []sluice.Key) []client.Activity {
 	var totals map[catalog.Series]catalog.Used
 	if s.catalog != nil {
 		series := make([]catalog.Series, len(keys))
@@ -43,17 +19,20 @@ func (s *server) activities(ctx context.Context, namespace string, keys []sluice
 		}
 		var err error
 		if totals, err = s.catalog.Totals(ctx, namespace, series); err != nil && ctx.Err() == nil {
-			s.log.Warn("server: totals are left out", "error", err)
+			s.log.Warn("server: cannot read totals", "error", err)
 		}
 	}
-	all := make([]activity, len(keys))
+	all := make([]client.Activity, len(keys))
 	for i := range keys {
 		if u, ok := totals[seriesOf(&keys[i])]; ok {
-			all[i].Total = &total{u.Amount, u.Count, u.Last}
+			all[i].Total = &client.Total{Amount: u.Amount, Takes: u.Count, Last: u.Last}
 		}
 		if s.activity != nil {
 			seen, queue := s.activity.Of(keys[i]), s.limiter.Waiting(keys[i])
-			all[i].Node = &node{seen.Allowed, seen.Limited, seen.Failed, queue.Length, queue.Longest.Milliseconds()}
+			all[i].Node = &client.Node{
+				Allowed: seen.Allowed, Limited: seen.Limited, Failed: seen.Failed,
+				Waiting: queue.Length, LongestWaitMs: queue.Longest.Milliseconds(),
+			}
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func mostBytes(err error) int64 {
 	return large.Limit
 }
 
-// badBody says what is wrong with a body that does not decode.
+// badBody describes what is wrong with a body that does not decode.
 func badBody(err error, into reflect.Type) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -63,10 +64,10 @@ func badBody(err error, into reflect.Type) error {
 	switch {
 	case tooLarge(err), errors.As(err, &field): // it says all there is to say
 		return err
-	case errors.As(err, &kind) && kind.Field != "":
-		return sluice.BadField(kind.Field, "a "+kind.Value, "must be "+wanted(kind.Type))
+	case errors.As(err, &kind) && kind.Type == reflect.TypeFor[duration]():
+		return sluice.BadField(kind.Field, kind.Value, `must be a duration such as "1.5s" or "2h", or a number of milliseconds`)
 	case errors.As(err, &kind):
-		return sluice.BadField("body", "a "+kind.Value, "must be "+wanted(kind.Type))
+		return sluice.BadField(cmp.Or(kind.Field, "body"), "a "+kind.Value, "must be "+wanted(kind.Type))
 	case errors.As(err, &syntax):
 		return sluice.BadField("body", fmt.Sprintf("at byte %d", syntax.Offset), "is not JSON: "+syntax.Error())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -123,17 +124,13 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	}
 	var text string
 	if json.Unmarshal(b, &text) == nil {
-		parsed, err := time.ParseDuration(text)
-		if err != nil {
-			return sluice.BadField("duration", text, `must be one such as "1.5s" or "2h", or a number of milliseconds`)
+		if parsed, err := time.ParseDuration(text); err == nil {
+			*d = duration(parsed)
+			return nil
 		}
-		*d = duration(parsed)
+	} else if ms, err := strconv.ParseInt(string(b), 10, 64); err == nil && ms >= 0 && ms <= int64(time.Duration(1<<63-1)/time.Millisecond) {
+		*d = duration(ms) * duration(time.Millisecond)
 		return nil
 	}
-	ms, err := strconv.ParseInt(string(b), 10, 64)
-	if err != nil || ms < 0 || ms > int64(time.Duration(1<<63-1)/time.Millisecond) {
-		return sluice.BadField("duration", string(b), `must be one such as "1.5s" or "2h", or a number of milliseconds`)
-	}
-	*d = duration(ms) * duration(time.Millisecond)
-	return nil
+	return &json.UnmarshalTypeError{Value: cmp.Or(text, string(b)), Type: reflect.TypeFor[duration]()} // encoding/json adds the field
 }

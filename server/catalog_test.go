@@ -259,7 +259,7 @@ func TestBadSettings(t *testing.T) {
 		{"/v1/overrides/alice/rpm", `{"limit":"1/s","for":"1h","reason":"x","shade":true}`, "body", "limit, on_unavailable, critical, shadow, resource, until, for, reason"},
 		{"/v1/overrides/alice/rpm", `{"limit":"1/s","for":"1h"}`, "reason", "why"},
 		{"/v1/overrides/alice/rpm", `{"limit":"1/s","reason":"x"}`, "until", "in the future"},
-		{"/v1/overrides/alice/rpm", `{"limit":"1/s","reason":"x","for":"1h","until":"2099-01-01T00:00:00Z"}`, "for", "in place of until"},
+		{"/v1/overrides/alice/rpm", `{"limit":"1/s","reason":"x","for":"1h","until":"2099-01-01T00:00:00Z"}`, "for", "combined with until"},
 		{"/v1/overrides/alice/rpm", `{"limit":"1/s","reason":"x","for":"9000h"}`, "until", "a year"},
 		{"/v1/overrides/alice/rpm", `{"limit":"","reason":"x","for":"1h"}`, "limit", "want for example"},
 		{"/v1/entities/alice", `{"id":"bob"}`, "id", "that of the path"},

@@ -44,7 +44,7 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 
 func (q *takeRequest) check() error {
 	if q.Entity == "" {
-		return sluice.BadField("entity", `""`, "must say who is taking")
+		return sluice.BadField("entity", `""`, "must name who takes")
 	}
 	if len(q.Entity)|len(q.Resource)|len(q.Tier) > sluice.MaxKeyPart {
 		for _, part := range [...]struct{ field, value string }{
@@ -171,7 +171,7 @@ func readCosts(costs []sluice.LimitCost, raw json.RawMessage) ([]sluice.LimitCos
 	}
 	for _, name := range slices.Sorted(maps.Keys(each)) {
 		if name == "" {
-			return nil, sluice.BadField("cost.", string(each[name]), "must name a limit; one number is for all of them")
+			return nil, sluice.BadField("cost.", string(each[name]), "must name a limit; use one number for all of them")
 		}
 		cost, err := readCost("cost."+sluice.Excerpt(name), each[name])
 		if err != nil {

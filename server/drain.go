@@ -64,7 +64,7 @@ func Run(ctx context.Context, l net.Listener, hs *http.Server) error {
 	}
 	if hs.Shutdown(limited) != nil {
 		hs.Close() //nolint:errcheck // it is over either way
-		return errors.New("requests were still under way after " + Drain.String())
+		return errors.New("requests were still in flight after " + Drain.String())
 	}
 	return nil
 }

@@ -11,19 +11,15 @@ import (
 
 var entityRoutes = []route{
 	{"GET /v1/entities", RoleRead, about(listEntities)},
-	{"POST /v1/entities", RoleAdmin, about(createEntity)},
+	{"POST /v1/entities", RoleAdmin, with(createEntity)},
 	{"GET /v1/entities/{id}", RoleRead, about(getEntity)},
-	{"PUT /v1/entities/{id}", RoleAdmin, about(putEntity)},
+	{"PUT /v1/entities/{id}", RoleAdmin, with(putEntity)},
 	{"DELETE /v1/entities/{id}", RoleAdmin, about(deleteEntity)},
 }
 
 func listEntities(q *stored, w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
 	page, err := q.catalog.Entities(q.Context(), q.namespace, catalog.EntityQuery{
-		Parent: q.query.Get("parent"), Tier: q.query.Get("tier"), Cursor: q.query.Get("cursor"), Max: most,
+		Parent: q.query.Get("parent"), Tier: q.query.Get("tier"), Cursor: q.cursor, Max: q.most,
 	})
 	page.Entities = orEmpty(page.Entities)
 	return list(w, page, err)
@@ -45,57 +41,36 @@ func (b *entityBody) entity(version int64) catalog.Entity {
 	}
 }
 
-func createEntity(q *stored, w http.ResponseWriter) error {
-	body, err := read[entityBody](q.Request)
-	if err != nil {
-		return err
-	}
+func createEntity(q *stored, w http.ResponseWriter, body *entityBody) error {
 	e, err := q.edit().CreateEntity(q.Context(), body.entity(0))
 	if err != nil {
 		return q.refers(err)
 	}
 	w.Header().Set("Location", "/v1/entities/"+url.PathEscape(e.ID))
-	return show(w, http.StatusCreated, e, e.Version)
+	return show(w, http.StatusCreated, e, e.Version, nil)
 }
 
 func getEntity(q *stored, w http.ResponseWriter) error {
 	e, err := q.catalog.Entity(q.Context(), q.namespace, q.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, e, e.Version)
+	return show(w, http.StatusOK, e, e.Version, err)
 }
 
 // putEntity changes an entity, or makes it if there is none.
-func putEntity(q *stored, w http.ResponseWriter) error {
-	body, err := read[entityBody](q.Request)
-	if err != nil {
-		return err
-	}
+func putEntity(q *stored, w http.ResponseWriter, body *entityBody) error {
 	if id := q.PathValue("id"); body.ID == "" {
 		body.ID = id
 	} else if body.ID != id {
 		return sluice.BadField("id", body.ID, "must be that of the path, or left out")
 	}
-	version, err := q.version()
-	if err != nil {
-		return err
-	}
-	if version == 0 {
+	if q.version == 0 {
 		e, err := q.putAny(body)
-		if err != nil {
-			return err
-		}
-		return show(w, http.StatusOK, e, e.Version)
+		return show(w, http.StatusOK, e, e.Version, err)
 	}
 	if _, err := q.catalog.Entity(q.Context(), q.namespace, body.ID); err != nil {
 		return err
 	}
-	e, err := q.edit().UpdateEntity(q.Context(), body.entity(version))
-	if err != nil {
-		return q.refers(err)
-	}
-	return show(w, http.StatusOK, e, e.Version)
+	e, err := q.edit().UpdateEntity(q.Context(), body.entity(q.version))
+	return show(w, http.StatusOK, e, e.Version, q.refers(err))
 }
 
 // putAny changes the entity whatever its version, or makes it.
@@ -130,11 +105,7 @@ func deleteEntity(q *stored, w http.ResponseWriter) error {
 		}
 		return q.erasing(w, func(ctx context.Context, e *erasure) error { return q.erase(ctx, id, children, e) })
 	}
-	version, err := q.version()
-	if err != nil {
-		return err
-	}
-	return done(w, q.edit().DeleteEntity(q.Context(), id, version, children))
+	return done(w, q.edit().DeleteEntity(q.Context(), id, q.version, children))
 }
 
 func readChildren(s string) (catalog.Children, error) {

@@ -43,7 +43,7 @@ type erasure struct {
 func (q *stored) erasing(w http.ResponseWriter, work func(context.Context, *erasure) error) error {
 	ctx, cancel := eraseFor(q.Context())
 	defer cancel()
-	e := erasure{Next: q.query.Get("cursor")}
+	e := erasure{Next: q.cursor}
 	begun := e
 	err := work(ctx, &e)
 	status := http.StatusOK
@@ -171,7 +171,7 @@ const (
 // the namespace.
 func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasure) error {
 	if from != "" && from != atCatalog && !strings.HasPrefix(from, atBuckets) {
-		return sluice.BadField("cursor", from, "must be what the answer before gave as next")
+		return sluice.BadField("cursor", from, "must be next of the previous answer")
 	}
 	if from != atCatalog {
 		if q.replays != nil {

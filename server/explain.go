@@ -7,41 +7,34 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/identity"
 )
 
 // explanation is which limits apply, from where, and what would be answered.
 type explanation struct {
-	Text     string          `json:"text"` // for people
-	Tier     string          `json:"tier,omitempty"`
-	Known    bool            `json:"known"` // the entity is stored
-	Applied  []appliedLimit  `json:"applied"`
-	Warnings []string        `json:"warnings,omitempty"`
-	Decision json.RawMessage `json:"decision,omitempty"` // not there if no limit applies
-}
-
-type appliedLimit struct {
-	Entity   string       `json:"entity"`
-	Resource string       `json:"resource,omitempty"`
-	Limit    string       `json:"limit"`
-	Rule     sluice.Limit `json:"rule"`
-	From     string       `json:"from"` // the level
-	Kept     catalog.From `json:"kept"` // where
-	Until    time.Time    `json:"until,omitzero"`
-	Reason   string       `json:"reason,omitempty"`
+	Text     string                `json:"text"` // for people
+	Tier     string                `json:"tier,omitempty"`
+	Known    bool                  `json:"known"` // the entity is stored
+	Applied  []client.AppliedLimit `json:"applied"`
+	Warnings []string              `json:"warnings,omitempty"`
+	Decision json.RawMessage       `json:"decision,omitempty"` // not there if no limit applies
 }
 
 // list adds the limits that apply and the warnings. The subject may not name
 // who is asking, which is entity.
 func (e *explanation) list(applied []catalog.Applied, hidden []catalog.Hidden, subject, entity string) {
-	e.Applied = []appliedLimit{}
+	e.Applied = []client.AppliedLimit{}
 	for i := range applied {
 		a := &applied[i]
-		l := appliedLimit{a.Entity, a.Resource, a.Limit, a.Setting.Limit, a.Level.String(), a.From, a.Until, a.Reason}
+		l := client.AppliedLimit{
+			Entity: a.Entity, Resource: a.Resource, Limit: a.Limit, Rule: a.Setting.Limit,
+			From: a.Level.String(), Kept: a.From, Until: a.Until, Reason: a.Reason,
+		}
 		if l.Entity == subject {
 			l.Entity = entity
 		}
@@ -82,8 +75,7 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) erro
 		}
 		answer.Decision = appendDecision(nil, &d, "")
 	}
-	writeJSON(w, http.StatusOK, "application/json", answer)
-	return nil
+	return list(w, answer, nil)
 }
 
 // requestExplanation is an explanation of an HTTP request.
@@ -93,24 +85,19 @@ type requestExplanation struct {
 	Pattern  string        `json:"pattern,omitempty"`
 	Cost     sluice.Tokens `json:"cost"`
 	Caller   string        `json:"caller,omitempty"`
+	List     string        `json:"list,omitempty"` // allow or deny, if the caller is on it
 	KnownBy  string        `json:"knownBy,omitempty"`
 	Outcome  string        `json:"outcome"`
 	Status   int           `json:"status"`
 	Message  string        `json:"message,omitempty"` // why it would not pass
 }
 
-var errNoGate = errors.New("this server has no policy for requests")
+var errNoGate = errors.New("this server has no request policy")
 
 // explainRequest tells what a request would be answered by the policy, and why.
 // It consumes nothing.
 func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *caller) error {
-	q, err := read[struct {
-		Method  string            `json:"method"`
-		Path    string            `json:"path"`
-		Key     string            `json:"key"`
-		Address string            `json:"address"`
-		Headers map[string]string `json:"headers"`
-	}](r)
+	q, err := read[client.Request](r)
 	if err != nil {
 		return err
 	}
@@ -148,14 +135,29 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 		}
 		asked.Remote = net.JoinHostPort(address.String(), "0")
 	}
+	guesser := "explain:" + c.name // it must not be a way to guess keys
+	if len(asked.Header) > 0 {
+		if err := s.gate.Guess(r.Context(), guesser, 0); err != nil {
+			return err
+		}
+	}
 	e := s.gate.Explain(r.Context(), asked)
+	var invalid *identity.InvalidError
+	if errors.As(e.Err, &invalid) {
+		if err := s.gate.Guess(r.Context(), guesser, 1); err != nil {
+			return err
+		}
+	}
 	answer := requestExplanation{
 		explanation: explanation{Text: e.String(), Tier: e.Tier, Known: e.Known()},
 		Endpoint:    e.Route.Endpoint, Pattern: e.Route.Pattern, Cost: e.Route.Cost,
-		Caller: e.Identity.Entity, Outcome: e.Outcome.String(), Status: e.Status(),
+		Caller: e.Identity.Entity, List: e.Listed, Outcome: e.Outcome.String(), Status: e.Status(),
 	}
 	if answer.list(e.Applied, e.Hidden, "", ""); e.Identity.Entity != "" {
 		answer.KnownBy = e.Identity.Kind.String()
+	}
+	for i := range e.Applied {
+		answer.Applied[i].Label = e.Applied[i].Label
 	}
 	if !e.Outcome.Passes() {
 		answer.Message = e.Problem().Message
@@ -163,6 +165,5 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 	if len(e.Decision.Results) > 0 {
 		answer.Decision = appendDecision(nil, &e.Decision, "")
 	}
-	writeJSON(w, http.StatusOK, "application/json", answer)
-	return nil
+	return list(w, answer, nil)
 }

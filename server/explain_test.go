@@ -76,7 +76,7 @@ func TestARequestIsExplained(t *testing.T) {
 	}
 	for _, line := range []string{
 		"POST /api/search: endpoint search (POST /api/search), cost 3", "caller acme, known by key, tier pro",
-		"search-rpm 2/minute: level entity+resource, stored; bucket of acme, 2 of 2 left, cost 3, does not fit", "answer: refused, 429: ",
+		"search-rpm 2/minute: level entity+resource, stored; bucket search/rpm of acme, 2 of 2 left, cost 3, does not fit", "answer: refused, 429: ",
 	} {
 		if !strings.Contains(e.Text, line) {
 			t.Errorf("%q is missing in\n%s", line, e.Text)

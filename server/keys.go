@@ -7,24 +7,21 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 )
 
 var keyRoutes = []route{
 	{"GET /v1/keys", RoleAdmin, about(listKeys)},
-	{"POST /v1/keys", RoleAdmin, about(createKey)},
+	{"POST /v1/keys", RoleAdmin, with(createKey)},
 	{"GET /v1/keys/{id}", RoleAdmin, about(getKey)},
-	{"PATCH /v1/keys/{id}", RoleAdmin, about(changeKey)},
+	{"PATCH /v1/keys/{id}", RoleAdmin, with(changeKey)},
 	{"DELETE /v1/keys/{id}", RoleAdmin, about(deleteKey)},
 	{"POST /v1/keys/{id}/revoke", RoleAdmin, about(revokeKey)},
 	{"POST /v1/keys/{id}/rotate", RoleAdmin, about(rotateKey)},
 }
 
 func listKeys(q *stored, w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
-	page, err := q.catalog.Keys(q.Context(), q.namespace, q.query.Get("entity"), q.query.Get("cursor"), most)
+	page, err := q.catalog.Keys(q.Context(), q.namespace, q.query.Get("entity"), q.cursor, q.most)
 	page.Keys = orEmpty(page.Keys)
 	return list(w, page, err)
 }
@@ -38,43 +35,31 @@ type keyBody struct {
 	Expires time.Time `json:"expires"`
 }
 
-// newKey is the only answer that has the key in clear.
-type newKey struct {
-	catalog.Key
-	Secret string `json:"secret"`
+// showKey answers a new key, the only time that its secret is shown.
+func showKey(w http.ResponseWriter, k catalog.Key, clear string) error {
+	w.Header().Set("Cache-Control", "no-store")
+	return show(w, http.StatusCreated, client.NewKey{Key: k, Secret: clear}, k.Version, nil)
 }
 
-func createKey(q *stored, w http.ResponseWriter) error {
-	b, err := read[keyBody](q.Request)
-	if err != nil {
-		return err
-	}
+func createKey(q *stored, w http.ResponseWriter, b *keyBody) error {
 	k, clear, err := q.edit().CreateKey(q.Context(), catalog.Key{
 		Entity: b.Entity, Name: b.Name, Tier: b.Tier, Scopes: b.Scopes, Expires: b.Expires,
 	})
 	if err != nil {
 		return q.refers(err)
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	return show(w, http.StatusCreated, newKey{k, clear}, k.Version)
+	return showKey(w, k, clear)
 }
 
 func getKey(q *stored, w http.ResponseWriter) error {
 	k, err := q.catalog.Key(q.Context(), q.namespace, q.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, k, k.Version)
+	return show(w, http.StatusOK, k, k.Version, err)
 }
 
 // key is the one of the path, if it has the version that If-Match asks for.
 func (q *stored) key() (catalog.Key, error) {
-	version, err := q.version()
-	if err != nil {
-		return catalog.Key{}, err
-	}
 	k, err := q.catalog.Key(q.Context(), q.namespace, q.PathValue("id"))
-	if err == nil && version != 0 && k.Version != version {
+	if err == nil && q.version != 0 && k.Version != q.version {
 		err = fmt.Errorf("key %s has version %d: %w", k.ID, k.Version, catalog.ErrConflict)
 	}
 	return k, err
@@ -82,16 +67,12 @@ func (q *stored) key() (catalog.Key, error) {
 
 // changeKey sets the name, tier, scopes and expiry of a key; what the body
 // leaves out stays.
-func changeKey(q *stored, w http.ResponseWriter) error {
-	b, err := read[struct {
-		Name    *string    `json:"name"`
-		Tier    *string    `json:"tier"`
-		Scopes  *[]string  `json:"scopes"`
-		Expires *time.Time `json:"expires"`
-	}](q.Request)
-	if err != nil {
-		return err
-	}
+func changeKey(q *stored, w http.ResponseWriter, b *struct {
+	Name    *string    `json:"name"`
+	Tier    *string    `json:"tier"`
+	Scopes  *[]string  `json:"scopes"`
+	Expires *time.Time `json:"expires"`
+}) error {
 	k, err := q.key()
 	if err != nil {
 		return err
@@ -108,10 +89,8 @@ func changeKey(q *stored, w http.ResponseWriter) error {
 	if b.Expires != nil {
 		k.Expires = *b.Expires
 	}
-	if k, err = q.edit().UpdateKey(q.Context(), k); err != nil {
-		return q.refers(err)
-	}
-	return show(w, http.StatusOK, k, k.Version)
+	k, err = q.edit().UpdateKey(q.Context(), k)
+	return show(w, http.StatusOK, k, k.Version, q.refers(err))
 }
 
 func deleteKey(q *stored, w http.ResponseWriter) error {
@@ -127,10 +106,8 @@ func revokeKey(q *stored, w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	if k, err = q.edit().RevokeKey(q.Context(), k.ID); err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, k, k.Version)
+	k, err = q.edit().RevokeKey(q.Context(), k.ID)
+	return show(w, http.StatusOK, k, k.Version, err)
 }
 
 // rotateKey makes a new key in place of an old one, which works on for a while.
@@ -152,6 +129,5 @@ func rotateKey(q *stored, w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	return show(w, http.StatusCreated, newKey{k, clear}, k.Version)
+	return showKey(w, k, clear)
 }

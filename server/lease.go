@@ -70,7 +70,7 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, c *caller) error
 		return err
 	}
 	if len(q.Costs) == 0 && q.Keep == 0 {
-		return sluice.BadField("costs", "{}", "must name what the lease costs, or keep for how long it lives")
+		return sluice.BadField("costs", "{}", "must give the costs of the lease, or keep how long it lasts")
 	}
 	to := sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Adjust}
 	if q.Keep != 0 {
@@ -86,7 +86,7 @@ func (s *server) commit(w http.ResponseWriter, r *http.Request, c *caller) error
 		return err
 	}
 	if q.Keep != 0 {
-		return sluice.BadField("keep", time.Duration(q.Keep), "a lease that is committed ends")
+		return sluice.BadField("keep", time.Duration(q.Keep), "a committed lease cannot be kept")
 	}
 	return s.settle(w, r, c, sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Commit})
 }

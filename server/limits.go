@@ -13,26 +13,26 @@ import (
 var limitRoutes = []route{
 	{"GET /v1/limits", RoleRead, about(listLimits)},
 	{"GET /v1/limits/system", RoleRead, about(getLimits)},
-	{"PUT /v1/limits/system", RoleAdmin, about(putLimits)},
+	{"PUT /v1/limits/system", RoleAdmin, with(putLimits)},
 	{"DELETE /v1/limits/system", RoleAdmin, about(deleteLimits)},
 	{"GET /v1/limits/resources/{resource}", RoleRead, about(getLimits)},
-	{"PUT /v1/limits/resources/{resource}", RoleAdmin, about(putLimits)},
+	{"PUT /v1/limits/resources/{resource}", RoleAdmin, with(putLimits)},
 	{"DELETE /v1/limits/resources/{resource}", RoleAdmin, about(deleteLimits)},
 	{"GET /v1/limits/tiers/{tier}", RoleRead, about(getLimits)},
-	{"PUT /v1/limits/tiers/{tier}", RoleAdmin, about(putLimits)},
+	{"PUT /v1/limits/tiers/{tier}", RoleAdmin, with(putLimits)},
 	{"DELETE /v1/limits/tiers/{tier}", RoleAdmin, about(deleteLimits)},
 	{"GET /v1/limits/tiers/{tier}/{resource}", RoleRead, about(getLimits)},
-	{"PUT /v1/limits/tiers/{tier}/{resource}", RoleAdmin, about(putLimits)},
+	{"PUT /v1/limits/tiers/{tier}/{resource}", RoleAdmin, with(putLimits)},
 	{"DELETE /v1/limits/tiers/{tier}/{resource}", RoleAdmin, about(deleteLimits)},
 	{"GET /v1/limits/entities/{entity}", RoleRead, about(getLimits)},
-	{"PUT /v1/limits/entities/{entity}", RoleAdmin, about(putLimits)},
+	{"PUT /v1/limits/entities/{entity}", RoleAdmin, with(putLimits)},
 	{"DELETE /v1/limits/entities/{entity}", RoleAdmin, about(deleteLimits)},
 	{"GET /v1/limits/entities/{entity}/{resource}", RoleRead, about(getLimits)},
-	{"PUT /v1/limits/entities/{entity}/{resource}", RoleAdmin, about(putLimits)},
+	{"PUT /v1/limits/entities/{entity}/{resource}", RoleAdmin, with(putLimits)},
 	{"DELETE /v1/limits/entities/{entity}/{resource}", RoleAdmin, about(deleteLimits)},
 
 	{"GET /v1/overrides", RoleRead, about(listOverrides)},
-	{"PUT /v1/overrides/{entity}/{limit}", RoleAdmin, about(putOverride)},
+	{"PUT /v1/overrides/{entity}/{limit}", RoleAdmin, with(putOverride)},
 	{"DELETE /v1/overrides/{entity}/{limit}", RoleAdmin, about(deleteOverride)},
 }
 
@@ -43,17 +43,13 @@ var levels = map[string]sluice.Level{
 }
 
 func listLimits(q *stored, w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
 	level, ok := levels[q.query.Get("level")]
 	if !ok {
 		return sluice.BadField("level", q.query.Get("level"), "must be entity, tier, resource or system")
 	}
 	page, err := q.catalog.ListLimits(q.Context(), q.namespace, catalog.LimitsQuery{
 		Level: level, Entity: q.query.Get("entity"), Tier: q.query.Get("tier"), Resource: q.query.Get("resource"),
-		Cursor: q.query.Get("cursor"), Max: most,
+		Cursor: q.cursor, Max: q.most,
 	})
 	page.Limits = orEmpty(page.Limits)
 	return list(w, page, err)
@@ -66,10 +62,7 @@ func (q *stored) scope() catalog.Scope {
 
 func getLimits(q *stored, w http.ResponseWriter) error {
 	l, err := q.catalog.Limits(q.Context(), q.namespace, q.scope())
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, l, l.Version)
+	return show(w, http.StatusOK, l, l.Version, err)
 }
 
 // settingBody is one limit with how it is applied.
@@ -103,60 +96,38 @@ func (n *namedSetting) UnmarshalJSON(b []byte) error {
 }
 
 // putLimits stores all limits of a place.
-func putLimits(q *stored, w http.ResponseWriter) error {
-	body, err := read[struct {
-		Limits map[string]namedSetting `json:"limits"`
-	}](q.Request)
-	if err != nil {
-		return err
-	}
-	version, err := q.version()
-	if err != nil {
-		return err
-	}
+func putLimits(q *stored, w http.ResponseWriter, body *struct {
+	Limits map[string]namedSetting `json:"limits"`
+}) error {
 	limits := catalog.Limits{}
 	for name, b := range body.Limits {
+		var err error
 		if limits[name], err = b.setting("limits." + sluice.Excerpt(name) + "."); err != nil {
 			return err
 		}
 	}
-	l, err := q.edit().SetLimits(q.Context(), q.scope(), limits, version)
-	if err != nil {
-		return q.refers(err)
-	}
-	return show(w, http.StatusOK, l, l.Version)
+	l, err := q.edit().SetLimits(q.Context(), q.scope(), limits, q.version)
+	return show(w, http.StatusOK, l, l.Version, q.refers(err))
 }
 
 func deleteLimits(q *stored, w http.ResponseWriter) error {
-	version, err := q.version()
-	if err != nil {
-		return err
-	}
-	return done(w, q.edit().RemoveLimits(q.Context(), q.scope(), version))
+	return done(w, q.edit().RemoveLimits(q.Context(), q.scope(), q.version))
 }
 
 func listOverrides(q *stored, w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
-	page, err := q.catalog.Overrides(q.Context(), q.namespace, q.query.Get("entity"), q.query.Get("cursor"), most)
+	page, err := q.catalog.Overrides(q.Context(), q.namespace, q.query.Get("entity"), q.cursor, q.most)
 	page.Overrides = orEmpty(page.Overrides)
 	return list(w, page, err)
 }
 
 // putOverride sets another number for one limit of one entity, for a while.
-func putOverride(q *stored, w http.ResponseWriter) error {
-	body, err := read[struct {
-		settingBody
-		Resource string    `json:"resource"`
-		Until    time.Time `json:"until"`
-		For      duration  `json:"for"`
-		Reason   string    `json:"reason"`
-	}](q.Request)
-	if err != nil {
-		return err
-	}
+func putOverride(q *stored, w http.ResponseWriter, body *struct {
+	settingBody
+	Resource string    `json:"resource"`
+	Until    time.Time `json:"until"`
+	For      duration  `json:"for"`
+	Reason   string    `json:"reason"`
+}) error {
 	setting, err := body.setting("")
 	if err != nil {
 		return err
@@ -164,7 +135,7 @@ func putOverride(q *stored, w http.ResponseWriter) error {
 	until := body.Until
 	if body.For > 0 {
 		if !until.IsZero() {
-			return sluice.BadField("for", time.Duration(body.For), "comes in place of until")
+			return sluice.BadField("for", time.Duration(body.For), "cannot be combined with until")
 		}
 		until = time.Now().Add(time.Duration(body.For))
 	}
@@ -178,10 +149,7 @@ func putOverride(q *stored, w http.ResponseWriter) error {
 	o, err := q.catalog.Edit(q.namespace, who).SetOverride(q.Context(), catalog.Override{
 		Entity: q.PathValue("entity"), Limit: q.PathValue("limit"), Resource: body.Resource, Setting: setting, Until: until,
 	})
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, o, o.Version)
+	return show(w, http.StatusOK, o, o.Version, err)
 }
 
 func deleteOverride(q *stored, w http.ResponseWriter) error {

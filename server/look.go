@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 )
 
 var lookRoutes = []route{
@@ -20,42 +20,12 @@ var lookRoutes = []route{
 	{"POST /v1/explain/request", RoleRead, (*server).explainRequest},
 }
 
-// statusAnswer is how somebody stands with the limits that apply to them.
-type statusAnswer struct {
-	Entity   string        `json:"entity"`
-	Resource string        `json:"resource"` // "" if it is about all that are in use
-	Tier     string        `json:"tier,omitempty"`
-	Alarm    catalog.Alarm `json:"alarm,omitempty"` // the worst of all limits; absent if none is known
-	Limits   []limitStatus `json:"limits"`
-}
-
-// limitStatus is how much of one limit is used. What is not known is left out.
-type limitStatus struct {
-	Entity       string         `json:"entity"`
-	Resource     string         `json:"resource"`
-	Limit        string         `json:"limit"`
-	Rule         sluice.Limit   `json:"rule"`
-	From         string         `json:"from"`
-	Capacity     sluice.Tokens  `json:"capacity"`
-	Remaining    *sluice.Tokens `json:"remaining,omitempty"`
-	Utilization  *float64       `json:"utilization,omitempty"` // percent
-	ResetAfterMs *int64         `json:"resetAfterMs,omitempty"`
-	Alarm        catalog.Alarm  `json:"alarm,omitempty"`
-	Upgrade      bool           `json:"upgrade"`
-	Source       string         `json:"source"`
-	activity
-}
-
-func newLimitStatus(f *catalog.Figure) limitStatus {
-	l := limitStatus{
+func newLimitStatus(f *catalog.Figure) client.LimitStatus {
+	return client.LimitStatus{
 		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Numbers, From: f.Level, Capacity: f.Capacity,
+		Remaining: f.Remaining, Utilization: f.Utilization, ResetAfter: f.ResetAfter, Unknown: f.Unknown,
 		Alarm: f.Alarm, Upgrade: f.Upgrade, Source: f.Source.String(),
 	}
-	if !f.Unknown {
-		reset := ceil(f.ResetAfter, time.Millisecond)
-		l.Remaining, l.Utilization, l.ResetAfterMs = &f.Remaining, &f.Utilization, &reset
-	}
-	return l
 }
 
 // status is how an entity stands: on a resource, or on all that it uses.
@@ -69,12 +39,12 @@ func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error
 	})
 }
 
-// me is the caller's own standing, by their API key.
+// me is the caller's own standing, by their API key or token.
 func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if c.entity == "" {
-		return &forbiddenError{"only the holder of an API key has a standing of their own"}
+		return &forbiddenError{"send the API key or token that you send with requests"}
 	}
-	return s.standing(w, r, "key:"+c.name, catalog.Subject{
+	return s.standing(w, r, c.key, catalog.Subject{
 		Namespace: c.namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
 	})
 }
@@ -85,7 +55,7 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, wh
 	if err != nil {
 		return err
 	}
-	answer := statusAnswer{Entity: who.Entity, Resource: who.Resource, Tier: self.Tier, Limits: []limitStatus{}}
+	answer := client.Status{Entity: who.Entity, Resource: who.Resource, Tier: self.Tier, Limits: []client.LimitStatus{}}
 	terms := s.terms(who.Namespace)
 	resources := []string{who.Resource}
 	if who.Resource == "" {
@@ -121,13 +91,12 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, wh
 	}
 	waiting := s.waiting(r.Context(), keys, answer.Resource)
 	for i, a := range s.activities(r.Context(), who.Namespace, keys) {
-		answer.Limits[i].activity = a
+		answer.Limits[i].Activity = a
 		if n, known := waiting[keys[i]]; known {
 			answer.Limits[i].WaitingNodes = &n
 		}
 	}
-	writeJSON(w, http.StatusOK, "application/json", answer)
-	return nil
+	return list(w, answer, nil)
 }
 
 // maxUsed is how many resources the standing of an entity tells of.
@@ -165,22 +134,6 @@ func (s *server) used(r *http.Request, who catalog.Subject, key string, terms ma
 	return names[:min(len(names), maxUsed)], nil
 }
 
-// bucketAnswer is a bucket that is not full.
-type bucketAnswer struct {
-	Entity       string        `json:"entity"`
-	Resource     string        `json:"resource"`
-	Limit        string        `json:"limit"`
-	Rule         sluice.Limit  `json:"rule"`
-	Remaining    sluice.Tokens `json:"remaining"`
-	Held         sluice.Tokens `json:"held"`
-	Consumed     sluice.Tokens `json:"consumed"`
-	Utilization  float64       `json:"utilization"` // percent
-	Alarm        catalog.Alarm `json:"alarm"`
-	ResetAfterMs int64         `json:"resetAfterMs"`
-	LastTaken    time.Time     `json:"lastTaken,omitzero"`
-	activity
-}
-
 // buckets lists those in use: of an entity, of a resource, or all.
 func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) error {
 	namespace, err := namespaceOf(r, c)
@@ -199,7 +152,7 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 	if err != nil {
 		return err
 	}
-	all := make([]bucketAnswer, len(page.Buckets))
+	all := make([]client.Bucket, len(page.Buckets))
 	keys := make([]sluice.Key, len(page.Buckets))
 	for i := range page.Buckets {
 		keys[i] = page.Buckets[i].Key
@@ -208,16 +161,33 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 	for i := range page.Buckets {
 		b := &page.Buckets[i]
 		used := b.Utilization()
-		all[i] = bucketAnswer{
+		all[i] = client.Bucket{
 			Entity: b.Key.Entity, Resource: b.Key.Resource, Limit: b.Key.Limit, Rule: b.Limit,
 			Remaining: b.Remaining, Held: b.Held, Consumed: b.Consumed, Utilization: used,
-			Alarm: s.thresholds.Alarm(used), ResetAfterMs: ceil(b.Reset, time.Millisecond), LastTaken: b.LastTaken,
-			activity: activities[i],
+			Alarm: s.thresholds.Alarm(used), ResetAfter: b.Reset, LastTaken: b.LastTaken,
+			Activity: activities[i],
 		}
 		all[i].WaitingNodes = &b.Tickets
+		if now, ok := s.applies(r, &b.Key); ok && now != b.Limit {
+			all[i].Applies = &now
+		}
 	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]any{"buckets": all, "next": page.Next})
-	return nil
+	return list(w, client.BucketPage{Buckets: all, Next: page.Next}, nil)
+}
+
+// applies is the limit of that name that is stored for an entity, whatever tier
+// its next take comes with.
+func (s *server) applies(r *http.Request, k *sluice.Key) (sluice.Limit, bool) {
+	found, err := s.resolver.Resolve(r.Context(), catalog.Subject{Namespace: k.Namespace, Entity: k.Entity, Resource: k.Resource})
+	if err != nil {
+		return sluice.Limit{}, false // it is extra
+	}
+	for _, a := range found.Applied {
+		if a.Limit == k.Limit && a.Entity == found.Subject.Entity && a.Level >= sluice.LevelEntity {
+			return a.Setting.Limit, true
+		}
+	}
+	return sluice.Limit{}, false
 }
 
 // readMax reads how long a page may be.

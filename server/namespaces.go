@@ -24,11 +24,7 @@ func listNamespaces(q *stored, w http.ResponseWriter) error {
 	if err := q.everywhere(); err != nil {
 		return err
 	}
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
-	page, err := q.catalog.Namespaces(q.Context(), q.query.Get("cursor"), most)
+	page, err := q.catalog.Namespaces(q.Context(), q.cursor, q.most)
 	page.Namespaces = orEmpty(page.Namespaces)
 	return list(w, page, err)
 }
@@ -38,10 +34,7 @@ func getNamespace(q *stored, w http.ResponseWriter) error {
 		return err
 	}
 	n, err := q.catalog.Namespace(q.Context(), q.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, n, n.Version)
+	return show(w, http.StatusOK, n, n.Version, err)
 }
 
 // createNamespace makes one; one that is there already stays as it is.
@@ -61,10 +54,7 @@ func createNamespace(q *stored, w http.ResponseWriter) error {
 		return err
 	}
 	n, err := q.catalog.Namespace(q.Context(), name)
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, n, n.Version)
+	return show(w, http.StatusOK, n, n.Version, err)
 }
 
 // deleteNamespace removes a namespace with everything in it.
@@ -81,6 +71,6 @@ func deleteNamespace(q *stored, w http.ResponseWriter) error {
 		return err
 	}
 	return q.erasing(w, func(ctx context.Context, e *erasure) error {
-		return q.emptyNamespace(ctx, name, q.query.Get("cursor"), e)
+		return q.emptyNamespace(ctx, name, q.cursor, e)
 	})
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
@@ -35,7 +37,7 @@ func (p problem) write(w http.ResponseWriter) {
 var errNoCatalog = errors.New("this server has no catalog")
 
 // errKeyUnusable is the answer to rotating a key that does not work any more.
-var errKeyUnusable = errors.New("only a key that works can be rotated")
+var errKeyUnusable = errors.New("only a valid key can be rotated")
 
 // asSent is a field as the caller has sent it. Inside, some names say what
 // kind of thing they belong to.
@@ -66,7 +68,10 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
-	if p.Status == http.StatusServiceUnavailable {
+	var refused *sluice.RefusedError
+	if errors.As(err, &refused) {
+		w.Header().Set("Retry-After", strconv.FormatInt(ceil(refused.RetryAfter, time.Second), 10))
+	} else if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	p.write(w)
@@ -110,6 +115,7 @@ func (s *server) problem(r *http.Request, err error) problem {
 	var mistakes policy.Mistakes
 	var exhausted *schedule.ExhaustedError
 	var reference *referenceError
+	var refused *sluice.RefusedError
 	switch {
 	case tooLarge(err):
 		return problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("body: must be at most %d bytes long", mostBytes(err)), Field: "body"}
@@ -117,6 +123,8 @@ func (s *server) problem(r *http.Request, err error) problem {
 		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: asSent(field.Field)}
 	case errors.As(err, &mistakes):
 		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: "body"}
+	case errors.As(err, &refused):
+		return problem{Status: http.StatusTooManyRequests, Code: "refused", Detail: fmt.Sprintf("too many invalid credentials: try again in %s", refused.RetryAfter.Round(time.Millisecond))}
 	case errors.As(err, &exhausted):
 		return problem{Status: http.StatusServiceUnavailable, Code: "exhausted", Detail: err.Error()}
 	case errors.As(err, &forbidden):
@@ -126,21 +134,21 @@ func (s *server) problem(r *http.Request, err error) problem {
 	case errors.As(err, &reference):
 		return problem{Status: http.StatusUnprocessableEntity, Code: "no_such_reference", Detail: err.Error()}
 	case r.Context().Err() != nil:
-		return problem{Status: 499, Code: "gone", Detail: "the caller has gone"}
+		return problem{Status: 499, Code: "gone", Detail: "the caller closed the connection"}
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			return problem{Status: k.status, Code: k.code, Detail: err.Error()}
 		}
 	}
-	s.log.ErrorContext(r.Context(), "no answer", "method", r.Method, "path", r.URL.Path, "request", sluice.Excerpt(r.Header.Get("Request-Id")), "error", err)
+	s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "request", sluice.Excerpt(r.Header.Get("Request-Id")), "error", err)
 	switch {
 	case errors.Is(err, sluice.ErrUnknown):
-		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: it may have happened or not"}
+		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: the operation may or may not have happened"}
 	case errors.Is(err, sluice.ErrUnavailable), errors.Is(err, sluice.ErrClosed):
-		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the store cannot be reached: nothing has happened"}
+		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the store cannot be reached: nothing was changed"}
 	}
-	return problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the log of the server says why"}
+	return problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "see the server log"}
 }
 
 func writeJSON(w http.ResponseWriter, status int, contentType string, body any) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -23,11 +24,11 @@ var recordRoutes = []route{
 }
 
 func (q *stored) usage() (u catalog.UsedQuery, err error) {
-	u = catalog.UsedQuery{Entity: q.query.Get("entity"), Resource: q.query.Get("resource"), Cursor: q.query.Get("cursor")}
-	var errs [3]error
-	u.Max, errs[0] = q.max()
-	u.From, errs[1] = q.time("from")
-	u.To, errs[2] = q.time("to")
+	u = catalog.UsedQuery{Entity: q.query.Get("entity"), Resource: q.query.Get("resource"), Cursor: q.cursor}
+	u.Max = q.most
+	if u.From, u.To, err = q.between(); err != nil {
+		return u, err
+	}
 	switch by := q.query.Get("by"); by {
 	case "", "hour":
 		u.Span = catalog.Hourly
@@ -38,7 +39,7 @@ func (q *stored) usage() (u catalog.UsedQuery, err error) {
 	default:
 		return u, sluice.BadField("by", by, "must be hour, day or total")
 	}
-	return u, errors.Join(errs[:]...)
+	return u, nil
 }
 
 func listUsage(q *stored, w http.ResponseWriter) error {
@@ -62,7 +63,7 @@ func sumUsage(q *stored, w http.ResponseWriter) error {
 }
 
 func listAudit(q *stored, w http.ResponseWriter) error {
-	a := catalog.AuditQuery{Subject: q.query.Get("subject"), Cursor: q.query.Get("cursor")}
+	a := catalog.AuditQuery{Subject: q.query.Get("subject"), Cursor: q.cursor}
 	switch order := q.query.Get("order"); order {
 	case "", "newest":
 	case "oldest":
@@ -80,11 +81,8 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 		}
 		q.namespace = ""
 	}
-	var errs [3]error
-	a.Max, errs[0] = q.max()
-	a.From, errs[1] = q.time("from")
-	a.To, errs[2] = q.time("to")
-	if err := errors.Join(errs[:]...); err != nil {
+	a.Max = q.most
+	if a.From, a.To, err = q.between(); err != nil {
 		return err
 	}
 	page, err := q.catalog.Audit(q.Context(), q.namespace, a)
@@ -96,7 +94,7 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 func (q *stored) before() (time.Time, error) {
 	t, err := q.time("before")
 	if err == nil && t.IsZero() {
-		err = sluice.BadField("before", "", "must say up to when")
+		err = sluice.BadField("before", "", "must be the time to stop at")
 	}
 	return t, err
 }
@@ -136,27 +134,7 @@ func pruneAudit(q *stored, w http.ResponseWriter) error {
 		return err
 	}
 	n, err := q.edit().PruneAudit(q.Context(), before)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]int{"removed": n})
-	return nil
-}
-
-// planAnswer is how what is stored differs from a file.
-type planAnswer struct {
-	Empty    bool       `json:"empty"`
-	Text     string     `json:"text"` // for people
-	Steps    []planStep `json:"steps"`
-	Warnings []string   `json:"warnings,omitempty"`
-	Applied  bool       `json:"applied"`
-}
-
-type planStep struct {
-	Doing  catalog.Doing `json:"doing"`
-	What   string        `json:"what"`
-	Before string        `json:"before,omitempty"`
-	After  string        `json:"after,omitempty"`
+	return list(w, map[string]int{"removed": n}, err)
 }
 
 // declared reads the body, a policy file, and what it is to be called. A file
@@ -191,12 +169,11 @@ func (q *stored) declared() (catalog.Declaration, error) {
 var parsing = make(chan struct{}, 1)
 
 func answerPlan(w http.ResponseWriter, p *catalog.Plan, applied bool) error {
-	a := planAnswer{Empty: p.Empty(), Text: p.String(), Steps: []planStep{}, Warnings: p.Warnings, Applied: applied}
+	a := client.Plan{Empty: p.Empty(), Text: p.String(), Steps: []client.PlanStep{}, Warnings: p.Warnings, Applied: applied}
 	for _, s := range p.Steps {
-		a.Steps = append(a.Steps, planStep{s.Doing, s.What, s.Before, s.After})
+		a.Steps = append(a.Steps, client.PlanStep{Doing: s.Doing, What: s.What, Before: s.Before, After: s.After})
 	}
-	writeJSON(w, http.StatusOK, "application/json", a)
-	return nil
+	return list(w, a, nil)
 }
 
 func planLimits(q *stored, w http.ResponseWriter) error {

@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/idempotency"
 )
 
 // Services in other languages use idempotency over these: claim before the
 // work, extend while it lasts, and complete or release after it.
 var replayRoutes = []route{
-	{"POST /v1/replays/claim", RoleTake, kept((*replays).claim)},
-	{"POST /v1/replays/extend", RoleTake, kept((*replays).extend)},
-	{"POST /v1/replays/complete", RoleTake, kept((*replays).complete)},
-	{"POST /v1/replays/release", RoleTake, kept((*replays).release)},
-	{"POST /v1/replays/lookup", RoleRead, kept((*replays).lookup)},
+	{"POST /v1/replays/claim", RoleTake, keyed((*replays).claim)},
+	{"POST /v1/replays/extend", RoleTake, keyed((*replays).extend)},
+	{"POST /v1/replays/complete", RoleTake, keyed((*replays).complete)},
+	{"POST /v1/replays/release", RoleTake, keyed((*replays).release)},
+	{"POST /v1/replays/lookup", RoleRead, keyed((*replays).lookup)},
 	{"GET /v1/replays", RoleRead, kept((*replays).recent)},
 	{"GET /v1/replays/stats", RoleRead, kept((*replays).stats)},
-	{"POST /v1/replays/forget", RoleAdmin, kept((*replays).forget)},
-	{"POST /v1/replays/settle", RoleAdmin, kept((*replays).settle)},
+	{"POST /v1/replays/forget", RoleAdmin, keyed((*replays).forget)},
+	{"POST /v1/replays/settle", RoleAdmin, keyed((*replays).settle)},
 }
 
 var errNoReplays = errors.New("this server has no replays")
@@ -37,12 +38,27 @@ func kept(handle func(*replays, http.ResponseWriter) error) handler {
 		if s.replays == nil {
 			return errNoReplays
 		}
-		namespace, err := namespaceOf(r, c)
+		q, err := s.stored(r, c)
 		if err != nil {
 			return err
 		}
-		return handle(&replays{&stored{Request: r, server: s, caller: c, namespace: namespace, query: r.URL.Query()}, s.replays}, w)
+		return handle(&replays{q, s.replays}, w)
 	}
+}
+
+// keyed is kept for a function about one record.
+func keyed(handle func(*replays, http.ResponseWriter, *replayBody, idempotency.Scope) error) handler {
+	return kept(func(q *replays, w http.ResponseWriter) error {
+		b, err := read[replayBody](q.Request)
+		if err != nil {
+			return err
+		}
+		s := idempotency.Scope{Tenant: q.namespace, Method: b.Method, Route: b.Route, Key: b.Key}
+		if err := s.Validate(); err != nil {
+			return err
+		}
+		return handle(q, w, b, s)
+	})
 }
 
 // replayBody names a record and what is to become of it.
@@ -58,22 +74,9 @@ type replayBody struct {
 	Response    *idempotency.Response   `json:"response"`
 }
 
-func (q *replays) read() (*replayBody, idempotency.Scope, error) {
-	b, err := read[replayBody](q.Request)
-	if err != nil {
-		return nil, idempotency.Scope{}, err
-	}
-	s := idempotency.Scope{Tenant: q.namespace, Method: b.Method, Route: b.Route, Key: b.Key}
-	return b, s, s.Validate()
-}
-
 // claim asks for a key: the verdict says whether to run, to replay, to wait or
 // to refuse. The token that comes back is needed for the rest.
-func (q *replays) claim(w http.ResponseWriter) error {
-	b, scope, err := q.read()
-	if err != nil {
-		return err
-	}
+func (q *replays) claim(w http.ResponseWriter, b *replayBody, scope idempotency.Scope) error {
 	token := b.Token
 	if token == (idempotency.Token{}) {
 		token = idempotency.NewToken()
@@ -91,11 +94,7 @@ func (q *replays) claim(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	out := struct {
-		idempotency.Answer
-		Token    idempotency.Token     `json:"token"`
-		Response *idempotency.Response `json:"response,omitempty"`
-	}{Answer: answer, Token: token}
+	out := client.ReplayAnswer{Answer: answer, Token: token}
 	if answer.Verdict == idempotency.Finished {
 		response, err := q.Replay(&answer)
 		if err != nil {
@@ -103,25 +102,16 @@ func (q *replays) claim(w http.ResponseWriter) error {
 		}
 		out.Response = &response
 	}
-	writeJSON(w, http.StatusOK, "application/json", out)
-	return nil
+	return list(w, out, nil)
 }
 
-func (q *replays) extend(w http.ResponseWriter) error {
-	b, scope, err := q.read()
-	if err != nil {
-		return err
-	}
+func (q *replays) extend(w http.ResponseWriter, b *replayBody, scope idempotency.Scope) error {
 	return done(w, q.Extend(q.Context(), scope, b.Token, time.Duration(b.Life)))
 }
 
-func (q *replays) complete(w http.ResponseWriter) error {
-	b, scope, err := q.read()
-	if err != nil {
-		return err
-	}
+func (q *replays) complete(w http.ResponseWriter, b *replayBody, scope idempotency.Scope) error {
 	if b.Response == nil {
-		return sluice.BadField("response", "null", "must be what was answered")
+		return sluice.BadField("response", "null", "must be the response to store")
 	}
 	if b.Response.Status < 200 || b.Response.Status > 599 {
 		return sluice.BadField("response.status", b.Response.Status, "must be 200 to 599")
@@ -133,19 +123,11 @@ func (q *replays) complete(w http.ResponseWriter) error {
 	return done(w, q.Complete(q.Context(), scope, b.Token, *b.Response, ttl))
 }
 
-func (q *replays) release(w http.ResponseWriter) error {
-	b, scope, err := q.read()
-	if err != nil {
-		return err
-	}
+func (q *replays) release(w http.ResponseWriter, b *replayBody, scope idempotency.Scope) error {
 	return done(w, q.Release(q.Context(), scope, b.Token))
 }
 
-func (q *replays) lookup(w http.ResponseWriter) error {
-	_, scope, err := q.read()
-	if err != nil {
-		return err
-	}
+func (q *replays) lookup(w http.ResponseWriter, _ *replayBody, scope idempotency.Scope) error {
 	record, response, err := q.Lookup(q.Context(), scope)
 	return list(w, map[string]any{"record": record, "response": response}, err)
 }
@@ -153,10 +135,6 @@ func (q *replays) lookup(w http.ResponseWriter) error {
 // whose is the tenant that figures are about; a caller of every namespace may
 // ask for everyone's.
 func (q *replays) whose() (idempotency.Query, error) {
-	most, err := q.max()
-	if err != nil {
-		return idempotency.Query{}, err
-	}
 	everyone, err := q.flag("everyone")
 	if err != nil {
 		return idempotency.Query{}, err
@@ -166,7 +144,7 @@ func (q *replays) whose() (idempotency.Query, error) {
 			return idempotency.Query{}, err
 		}
 	}
-	return idempotency.Query{Tenant: q.namespace, Everyone: everyone, Max: most}, nil
+	return idempotency.Query{Tenant: q.namespace, Everyone: everyone, Max: q.most}, nil
 }
 
 func (q *replays) recent(w http.ResponseWriter) error {
@@ -187,20 +165,12 @@ func (q *replays) stats(w http.ResponseWriter) error {
 	return list(w, stats, err)
 }
 
-func (q *replays) forget(w http.ResponseWriter) error {
-	_, scope, err := q.read()
-	if err != nil {
-		return err
-	}
+func (q *replays) forget(w http.ResponseWriter, _ *replayBody, scope idempotency.Scope) error {
 	return done(w, q.Forget(q.Context(), scope))
 }
 
 // settle says what became of a run whose outcome is unknown: with a response
 // it was done, without one it never ran.
-func (q *replays) settle(w http.ResponseWriter) error {
-	b, scope, err := q.read()
-	if err != nil {
-		return err
-	}
+func (q *replays) settle(w http.ResponseWriter, b *replayBody, scope idempotency.Scope) error {
 	return done(w, q.Settle(q.Context(), scope, b.Response))
 }

@@ -62,7 +62,7 @@ func (s *server) mux(routes ...[]route) *http.ServeMux {
 	mux.HandleFunc("GET /v1/openapi.yaml", describe)
 	mux.HandleFunc("/v1/openapi.yaml", only("GET, HEAD"))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		problem{Status: http.StatusNotFound, Code: "no_such_path", Detail: "there is nothing here; /v1/openapi.yaml says what is where"}.write(w)
+		problem{Status: http.StatusNotFound, Code: "no_such_path", Detail: "no such path; see /v1/openapi.yaml"}.write(w)
 	})
 	return mux
 }
@@ -75,9 +75,13 @@ func (s *server) serve(rt route) http.Handler {
 	}
 	longer := slow[rt.pattern]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := s.identify(r)
+		who := s.identify
+		if rt.role == RoleNone {
+			who = s.self
+		}
+		c, err := who(r)
 		if err == nil && c.role < rt.role {
-			err = &forbiddenError{"this needs the role " + rt.role.String() + ", and " + c.name + " has " + c.role.String()}
+			err = &forbiddenError{"this requires the role " + rt.role.String() + "; " + c.name + " has " + c.role.String()}
 		}
 		if err == nil {
 			if longer > 0 {

@@ -42,7 +42,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	return ServeTLS(ctx, l, h, nil, log)
 }
 
-// ServeTLS is Serve over TLS, where config is not nil.
+// ServeTLS is like Serve, over TLS if config is not nil.
 func ServeTLS(ctx context.Context, l net.Listener, h http.Handler, config *tls.Config, log *slog.Logger) error {
 	hs := newServer(ctx, h, log, usual)
 	hs.TLSConfig = config

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/schedule"
 )
 
-// Config is what a server needs to know.
+// Config configures a server.
 type Config struct {
 	// Limiter decides.
 	Limiter *sluice.Limiter
@@ -39,20 +39,20 @@ type Config struct {
 	Slots   *schedule.Scheduler
 	Replays *idempotency.Keeper
 
-	// Thresholds are from when on a limit that is used so far raises an alarm.
+	// Thresholds are the utilizations at which a limit raises an alarm.
 	Thresholds catalog.Thresholds
 
 	// Behind are other handlers, by pattern, for callers who may take.
 	Behind map[string]http.Handler
 
-	// Access says who may do what.
+	// Access controls who may do what.
 	Access Access
 
 	// LookOnly leaves out every endpoint but status, buckets, me and explain,
 	// so that nothing can be changed.
 	LookOnly bool
 
-	// Log gets what goes wrong inside. The default is slog.Default().
+	// Log receives errors that callers are not told. The default is slog.Default().
 	Log *slog.Logger
 }
 
@@ -70,7 +70,7 @@ type server struct {
 	log        *slog.Logger
 }
 
-// Handler answers the server's endpoints.
+// Handler returns a handler for the server's endpoints.
 func Handler(config Config) (http.Handler, error) {
 	if config.Limiter == nil {
 		return nil, errors.New("server.limiter: must be set")
@@ -117,6 +117,6 @@ func health(w http.ResponseWriter, _ *http.Request) {
 func only(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", methods)
-		problem{Status: http.StatusMethodNotAllowed, Code: "method", Detail: r.URL.Path + " wants " + methods}.write(w)
+		problem{Status: http.StatusMethodNotAllowed, Code: "method", Detail: r.URL.Path + " allows " + methods}.write(w)
 	}
 }

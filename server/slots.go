@@ -18,7 +18,7 @@ import (
 
 var slotRoutes = []route{
 	{"GET /v1/slots/plans", RoleRead, scheduled((*slots).plans)},
-	{"POST /v1/slots/plans", RoleAdmin, scheduled((*slots).setPlan)},
+	{"POST /v1/slots/plans", RoleAdmin, scheduledWith((*slots).setPlan)},
 	{"GET /v1/slots/plans/{plan}", RoleRead, scheduled((*slots).plan)},
 	{"GET /v1/slots/plans/{plan}/versions", RoleRead, scheduled((*slots).versions)},
 	{"POST /v1/slots/plans/{plan}/pause", RoleAdmin, scheduled((*slots).pause)},
@@ -26,13 +26,13 @@ var slotRoutes = []route{
 	{"GET /v1/slots/plans/{plan}/load", RoleRead, scheduled((*slots).load)},
 	{"GET /v1/slots/plans/{plan}/window", RoleRead, scheduled((*slots).window)},
 	{"POST /v1/slots/flush", RoleAdmin, scheduled((*slots).flush)},
-	{"POST /v1/slots/assign", RoleTake, scheduled((*slots).assign)},
-	{"POST /v1/slots/batch", RoleTake, scheduled((*slots).batch)},
-	{"POST /v1/slots/reconcile", RoleAdmin, scheduled((*slots).reconcile)},
+	{"POST /v1/slots/assign", RoleTake, scheduledWith((*slots).assign)},
+	{"POST /v1/slots/batch", RoleTake, scheduledWith((*slots).batch)},
+	{"POST /v1/slots/reconcile", RoleAdmin, scheduledWith((*slots).reconcile)},
 	{"GET /v1/slots/events/{event}", RoleRead, scheduled((*slots).event)},
 	{"DELETE /v1/slots/events/{event}", RoleTake, scheduled((*slots).cancel)},
 	{"POST /v1/slots/events/{event}/confirm", RoleTake, scheduled((*slots).confirm)},
-	{"POST /v1/slots/events/{event}/complete", RoleTake, scheduled((*slots).complete)},
+	{"POST /v1/slots/events/{event}/complete", RoleTake, scheduledWith((*slots).complete)},
 	{"GET /v1/slots/audit", RoleRead, scheduled((*slots).audit)},
 }
 
@@ -50,77 +50,65 @@ func scheduled(handle func(*slots, http.ResponseWriter) error) handler {
 		if s.slots == nil {
 			return errNoSlots
 		}
-		namespace, err := namespaceOf(r, c)
+		q, err := s.stored(r, c)
+		if err == nil && q.namespace != catalog.DefaultNamespace {
+			err = &forbiddenError{"slots belong to the default namespace"}
+		}
 		if err != nil {
 			return err
 		}
-		if namespace != catalog.DefaultNamespace {
-			return &forbiddenError{"slots belong to the default namespace"}
-		}
-		return handle(&slots{&stored{Request: r, server: s, caller: c, namespace: namespace, query: r.URL.Query()}, s.slots}, w)
+		return handle(&slots{q, s.slots}, w)
 	}
 }
 
+// scheduledWith is scheduled for a function that reads a body.
+func scheduledWith[T any](handle func(*slots, http.ResponseWriter, *T) error) handler {
+	return scheduled(func(q *slots, w http.ResponseWriter) error {
+		body, err := read[T](q.Request)
+		if err != nil {
+			return err
+		}
+		return handle(q, w, body)
+	})
+}
+
 func (q *slots) plans(w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
-	all, err := q.Plans(q.Context(), q.query.Get("cursor"), most)
+	all, err := q.Plans(q.Context(), q.cursor, q.most)
 	if err != nil {
 		return err
 	}
 	next := ""
-	if len(all) == most {
+	if len(all) == q.most {
 		next = all[len(all)-1].Name
 	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]any{"plans": orEmpty(all), "next": next})
-	return nil
+	return list(w, map[string]any{"plans": orEmpty(all), "next": next}, nil)
 }
 
 // setPlan makes a new version of a plan the active one.
-func (q *slots) setPlan(w http.ResponseWriter) error {
-	b, err := read[struct {
-		Name         string             `json:"name"`
-		Version      int                `json:"version"` // the one to replace; or in If-Match
-		MaxPerWindow int                `json:"maxPerWindow"`
-		WindowSize   duration           `json:"windowSize"`
-		Headroom     int                `json:"headroom"`
-		Calendar     *schedule.Calendar `json:"calendar"`
-	}](q.Request)
-	if err != nil {
-		return err
-	}
-	version, err := q.version()
-	if err != nil {
-		return err
-	}
-	if version != 0 {
-		b.Version = int(version)
+func (q *slots) setPlan(w http.ResponseWriter, b *struct {
+	Name         string             `json:"name"`
+	Version      int                `json:"version"` // the one to replace; or in If-Match
+	MaxPerWindow int                `json:"maxPerWindow"`
+	WindowSize   duration           `json:"windowSize"`
+	Headroom     int                `json:"headroom"`
+	Calendar     *schedule.Calendar `json:"calendar"`
+}) error {
+	if q.version != 0 {
+		b.Version = int(q.version)
 	}
 	set, err := q.SetPlan(q.Context(), schedule.Plan{
 		Name: b.Name, Version: b.Version, MaxPerWindow: b.MaxPerWindow, WindowSize: time.Duration(b.WindowSize), Headroom: b.Headroom, Calendar: b.Calendar,
 	})
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, set, int64(set.Version))
+	return show(w, http.StatusOK, set, int64(set.Version), err)
 }
 
 func (q *slots) plan(w http.ResponseWriter) error {
 	p, err := q.Plan(q.Context(), q.PathValue("plan"))
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, p, int64(p.Version))
+	return show(w, http.StatusOK, p, int64(p.Version), err)
 }
 
 func (q *slots) versions(w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
-	all, err := q.Versions(q.Context(), q.PathValue("plan"), most)
+	all, err := q.Versions(q.Context(), q.PathValue("plan"), q.most)
 	return list(w, map[string]any{"plans": orEmpty(all)}, err)
 }
 
@@ -176,10 +164,6 @@ func readDuration(field, s string, otherwise time.Duration) (time.Duration, erro
 
 // window lists what is scheduled in the window of a time.
 func (q *slots) window(w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
 	at, err := q.time("at")
 	if err != nil {
 		return err
@@ -188,17 +172,17 @@ func (q *slots) window(w http.ResponseWriter) error {
 		at = q.Now()
 	}
 	var after schedule.Position
-	cursor, err := catalog.DecodeCursor(q.query.Get("cursor"), 2)
+	cursor, err := catalog.DecodeCursor(q.cursor, 2)
 	if err != nil {
 		return err
 	}
 	if len(cursor) > 0 {
 		after.Event = cursor[1]
 		if after.Scheduled, err = strconv.ParseInt(cursor[0], 10, 64); err != nil {
-			return sluice.BadField("cursor", q.query.Get("cursor"), "must be what the page before gave as next")
+			return sluice.BadField("cursor", q.cursor, "must be next of the previous page")
 		}
 	}
-	page, err := q.WindowOf(q.Context(), q.PathValue("plan"), at, after, most)
+	page, err := q.WindowOf(q.Context(), q.PathValue("plan"), at, after, q.most)
 	if err != nil {
 		return err
 	}
@@ -206,26 +190,17 @@ func (q *slots) window(w http.ResponseWriter) error {
 	if page.Next != nil {
 		next = catalog.EncodeCursor(strconv.FormatInt(page.Next.Scheduled, 10), page.Next.Event)
 	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]any{"slots": orEmpty(page.Slots), "next": next})
-	return nil
+	return list(w, map[string]any{"slots": orEmpty(page.Slots), "next": next}, nil)
 }
 
-func (q *slots) assign(w http.ResponseWriter) error {
-	request, err := read[schedule.Request](q.Request)
-	if err != nil {
-		return err
-	}
+func (q *slots) assign(w http.ResponseWriter, request *schedule.Request) error {
 	slot, err := q.Assign(q.Context(), *request)
 	return list(w, slot, err)
 }
 
-func (q *slots) batch(w http.ResponseWriter) error {
-	request, err := read[struct {
-		Events slotRequests `json:"events"`
-	}](q.Request)
-	if err != nil {
-		return err
-	}
+func (q *slots) batch(w http.ResponseWriter, request *struct {
+	Events slotRequests `json:"events"`
+}) error {
 	results, err := q.AssignBatch(q.Context(), request.Events)
 	return list(w, map[string]any{"results": results}, err)
 }
@@ -256,17 +231,13 @@ func (all *slotRequests) UnmarshalJSON(b []byte) error {
 // reconcile finds slots that were assigned and never started. Over HTTP nobody
 // can be asked whether they did, so whoever calls without dryRun says that
 // those found did not.
-func (q *slots) reconcile(w http.ResponseWriter) error {
-	body, err := read[struct {
-		Plan    string   `json:"plan"`
-		Age     duration `json:"age"`
-		Overdue bool     `json:"overdue"`
-		DryRun  bool     `json:"dryRun"`
-		Started []string `json:"started"` // events that did, to be confirmed
-	}](q.Request)
-	if err != nil {
-		return err
-	}
+func (q *slots) reconcile(w http.ResponseWriter, body *struct {
+	Plan    string   `json:"plan"`
+	Age     duration `json:"age"`
+	Overdue bool     `json:"overdue"`
+	DryRun  bool     `json:"dryRun"`
+	Started []string `json:"started"` // events that did, to be confirmed
+}) error {
 	did := map[string]bool{}
 	for _, event := range body.Started {
 		did[event] = true
@@ -298,14 +269,10 @@ func (q *slots) confirm(w http.ResponseWriter) error {
 }
 
 // complete notes how an event ended that was confirmed.
-func (q *slots) complete(w http.ResponseWriter) error {
-	b, err := read[struct {
-		Fence   int64  `json:"fence"`
-		Failure string `json:"failure"` // what went wrong; "" if nothing did
-	}](q.Request)
-	if err != nil {
-		return err
-	}
+func (q *slots) complete(w http.ResponseWriter, b *struct {
+	Fence   int64  `json:"fence"`
+	Failure string `json:"failure"` // what went wrong; "" if nothing did
+}) error {
 	var failure error
 	if b.Failure != "" {
 		failure = errors.New(b.Failure)
@@ -314,16 +281,13 @@ func (q *slots) complete(w http.ResponseWriter) error {
 }
 
 func (q *slots) audit(w http.ResponseWriter) error {
-	most, err := q.max()
-	if err != nil {
-		return err
-	}
 	var before int64
 	if text := q.query.Get("before"); text != "" {
+		var err error
 		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
 			return sluice.BadField("before", text, "must be the id of an entry")
 		}
 	}
-	entries, err := q.Audit(q.Context(), schedule.AuditQuery{Event: q.query.Get("event"), Plan: q.query.Get("plan"), Before: before, Max: most})
+	entries, err := q.Audit(q.Context(), schedule.AuditQuery{Event: q.query.Get("event"), Plan: q.query.Get("plan"), Before: before, Max: q.most})
 	return list(w, map[string]any{"entries": orEmpty(entries)}, err)
 }

@@ -22,6 +22,28 @@ type stored struct {
 	caller    *caller
 	namespace string
 	query     url.Values
+	cursor    string
+	most      int   // how long a page may be
+	version   int64 // the only one to change; 0 for any
+}
+
+// stored reads what requests about stored things have in common.
+func (s *server) stored(r *http.Request, c *caller) (q *stored, err error) {
+	q = &stored{Request: r, server: s, caller: c, query: r.URL.Query()}
+	q.cursor = q.query.Get("cursor")
+	if q.namespace, err = namespaceOf(r, c); err != nil {
+		return nil, err
+	}
+	if q.most, err = readMax(q.query.Get("max")); err != nil {
+		return nil, err
+	}
+	if header := r.Header.Get("If-Match"); header != "" && header != "*" {
+		q.version, err = strconv.ParseInt(strings.Trim(header, `"`), 10, 64)
+		if err != nil || q.version <= 0 {
+			return nil, sluice.BadField("If-Match", header, "must be the ETag of an earlier answer")
+		}
+	}
+	return q, nil
 }
 
 // about makes a route's function of one about the catalog.
@@ -30,37 +52,32 @@ func about(handle func(*stored, http.ResponseWriter) error) handler {
 		if s.catalog == nil {
 			return errNoCatalog
 		}
-		namespace, err := namespaceOf(r, c)
+		q, err := s.stored(r, c)
 		if err != nil {
 			return err
 		}
-		return handle(&stored{Request: r, server: s, caller: c, namespace: namespace, query: r.URL.Query()}, w)
+		return handle(q, w)
 	}
+}
+
+// with is about for a function that reads a body.
+func with[T any](handle func(*stored, http.ResponseWriter, *T) error) handler {
+	return about(func(q *stored, w http.ResponseWriter) error {
+		body, err := read[T](q.Request)
+		if err != nil {
+			return err
+		}
+		return handle(q, w, body)
+	})
 }
 
 // edit is for changing the namespace in the caller's name.
 func (q *stored) edit() *catalog.Editor { return q.catalog.Edit(q.namespace, by(q.Request, q.caller)) }
 
-// max is how long a page may be.
-func (q *stored) max() (int, error) { return readMax(q.query.Get("max")) }
-
-// version is the one that If-Match asks for; 0 for any.
-func (q *stored) version() (int64, error) {
-	header := q.Header.Get("If-Match")
-	if header == "" || header == "*" {
-		return 0, nil
-	}
-	v, err := strconv.ParseInt(strings.Trim(header, `"`), 10, 64)
-	if err != nil || v <= 0 {
-		return 0, sluice.BadField("If-Match", header, "must be the ETag of an earlier answer")
-	}
-	return v, nil
-}
-
 // noVersion refuses If-Match where it would not be minded.
 func (q *stored) noVersion() error {
-	if v, err := q.version(); err != nil || v != 0 {
-		return sluice.BadField("If-Match", q.Header.Get("If-Match"), "this cannot be made to depend on a version")
+	if q.version != 0 {
+		return sluice.BadField("If-Match", q.Header.Get("If-Match"), "is not supported here")
 	}
 	return nil
 }
@@ -102,8 +119,19 @@ func (q *stored) time(name string) (time.Time, error) {
 	return t, nil
 }
 
+// between reads the parameters from and to.
+func (q *stored) between() (from, to time.Time, err error) {
+	if from, err = q.time("from"); err == nil {
+		to, err = q.time("to")
+	}
+	return from, to, err
+}
+
 // show answers a thing with its version.
-func show(w http.ResponseWriter, status int, thing any, version int64) error {
+func show(w http.ResponseWriter, status int, thing any, version int64, err error) error {
+	if err != nil {
+		return err
+	}
 	w.Header().Set("ETag", `"`+strconv.FormatInt(version, 10)+`"`)
 	writeJSON(w, status, "application/json", thing)
 	return nil

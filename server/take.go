@@ -120,7 +120,7 @@ func (s *server) takes(w http.ResponseWriter, r *http.Request, c *caller) error 
 		q := &request.Takes[i]
 		_, err := s.plan(r, c, q, &plans[i], nil, nil)
 		if err == nil && (q.Wait != 0 || q.Keep != 0) {
-			err = sluice.BadField("wait", time.Duration(q.Wait+q.Keep), "takes of a batch neither wait nor are leases")
+			err = sluice.BadField("wait", time.Duration(q.Wait+q.Keep), "takes in a batch cannot wait or be leases")
 		}
 		var field *sluice.FieldError
 		if errors.As(err, &field) {

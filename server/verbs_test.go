@@ -385,7 +385,7 @@ func TestWaiting(t *testing.T) {
 	for body, field := range map[string]string{
 		`{"entity":"alice","wait":"61s"}`:            "wait",
 		`{"entity":"alice","wait":"-1s"}`:            "wait",
-		`{"entity":"alice","wait":"soon"}`:           "duration",
+		`{"entity":"alice","wait":"soon"}`:           "wait",
 		`{"entity":"alice","wait":"1s","peek":true}`: "peek",
 		`{"entity":"alice","priority":"high"}`:       "priority",
 	} {

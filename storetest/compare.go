@@ -69,9 +69,9 @@ func sameDecision(got, want *sluice.Decision) error {
 		return err
 	}
 	for i := range want.Demands {
-		if got.Demands[i].Key != want.Demands[i].Key || got.Demands[i].Limit != want.Demands[i].Limit {
-			return fmt.Errorf("decision.Demands[%d]: got %s %s, want %s %s", i,
-				got.Demands[i].Key, got.Demands[i].Limit, want.Demands[i].Key, want.Demands[i].Limit)
+		if got.Demands[i].Key != want.Demands[i].Key || got.Demands[i].Limit != want.Demands[i].Limit || got.Demands[i].Cost != want.Demands[i].Cost {
+			return fmt.Errorf("decision.Demands[%d]: got %s %s cost %s, want %s %s cost %s", i,
+				got.Demands[i].Key, got.Demands[i].Limit, got.Demands[i].Cost, want.Demands[i].Key, want.Demands[i].Limit, want.Demands[i].Cost)
 		}
 		if got.Results[i] != want.Results[i] {
 			return fmt.Errorf("decision.Results[%d]: got %+v, want %+v", i, got.Results[i], want.Results[i])

@@ -46,7 +46,7 @@ type readiness struct {
 	Checks map[string]string `json:"checks"` // "ok", or what is wrong
 }
 
-// ready says whether requests should be sent here: 503 while it shuts down, or
+// ready reports whether requests should be sent here: 503 while it shuts down, or
 // while the store or the catalog does not answer. A policy file that is wrong
 // is shown, but the policy before it is in force, so it does not count.
 func (s *stack) ready(w http.ResponseWriter, r *http.Request, draining *atomic.Bool) {
@@ -64,10 +64,10 @@ func (s *stack) ready(w http.ResponseWriter, r *http.Request, draining *atomic.B
 	_, err := s.catalog.Namespace(ctx, catalog.DefaultNamespace)
 	check("catalog", err)
 	if st := s.policy.Status(); st.Err != nil {
-		answer.Checks["policy"] = "the file is refused, the policy before it stands: " + st.Error
+		answer.Checks["policy"] = "the file was rejected and the previous policy stays in effect: " + st.Error
 	}
 	if draining.Load() {
-		check("shutdown", errors.New("no new requests, please"))
+		check("shutdown", errors.New("shutting down"))
 	}
 	status := http.StatusOK
 	if !answer.Ready {

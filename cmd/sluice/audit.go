@@ -117,7 +117,7 @@ func auditPruneCommand() *cobra.Command {
 		if before.IsZero() {
 			return c.wrong("want --before")
 		}
-		if err := sure.check(c, "archive them first if they are wanted"); err != nil {
+		if err := sure.check(c, "this cannot be undone, so archive the events first"); err != nil {
 			return err
 		}
 		n, err := reason.client(c).PruneAudit(ctx, before.Time)

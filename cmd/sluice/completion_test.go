@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,15 @@ func completionScript(t *testing.T, shell string) string {
 		t.Fatalf("exit %d: %s", code, &stderr)
 	}
 	return stdout.String()
+}
+
+// What shells show of a flag has no backquotes.
+func TestCompletionIsPlain(t *testing.T) {
+	var out strings.Builder
+	if code := run(t.Context(), []string{"__complete", "take", "--wa"}, nil, &out, io.Discard); code != exitDone ||
+		!strings.Contains(out.String(), "--wait\twait in line for this duration, at most 1m\n") {
+		t.Errorf("exit %d: %s", code, &out)
+	}
 }
 
 // bash itself completes command lines with the script.

@@ -108,7 +108,7 @@ func (c *connection) trouble(err error) error {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%s does not answer: %w; start it with sluice serve, or say where it is with --server", c.server, dial.Err)
 	case errors.Is(err, sluice.ErrUnknown):
-		return fmt.Errorf("the answer was lost, so it may have been done: %w", err)
+		return fmt.Errorf("the answer was lost; the command may have taken effect: %w", err)
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func TestTokens(t *testing.T) {
 		{nil, "system get", 2, "give one with --token or SLUICE_TOKEN"},
 		{map[string]string{"SLUICE_TOKEN": "wrong"}, "system get", 2, "is not valid"},
 		{map[string]string{"SLUICE_TOKEN": reader}, "tier list", 0, ""},
-		{map[string]string{"SLUICE_TOKEN": reader}, "tier set pro", 2, "this needs the role admin"},
+		{map[string]string{"SLUICE_TOKEN": reader}, "tier set pro", 2, "this requires the role admin"},
 		{map[string]string{"SLUICE_TOKEN": admin}, "tier set pro", 0, ""},
 		{map[string]string{"SLUICE_TOKEN": "@" + file}, "tier set pro", 0, ""},
 		{map[string]string{"SLUICE_TOKEN": "wrong"}, "tier set pro --token @" + file, 0, ""},

@@ -243,7 +243,7 @@ func (s *sureFlag) define(f *pflag.FlagSet) {
 
 func (s *sureFlag) check(c *call, why string) error {
 	if !*s {
-		return c.wrong("%s: say --yes if it is meant", why)
+		return c.wrong("%s; confirm with --yes", why)
 	}
 	return nil
 }

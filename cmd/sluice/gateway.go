@@ -110,7 +110,11 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		scheme = "https"
 	}
 	if f.admin != "" {
-		metrics = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics\n  look      sluice top --server %[1]s://%[2]s\n", scheme, reachable(run.address("admin-listen")))
+		metrics = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics\n  look      sluice top --server %[1]s://%[2]s", scheme, reachable(run.address("admin-listen")))
+		if name := s.gate.Policy().Namespace; name != catalog.DefaultNamespace {
+			metrics += " --namespace " + name
+		}
+		metrics += "\n"
 	}
 	at := scheme + "://" + reachable(run.address("listen"))
 	if _, err := fmt.Fprintf(stdout, "sluice passes requests on from %s to %s\n  policy    %s\n%s\nTry it:\n  curl -i %[1]s/\n\nStop it with Ctrl-C.\n",

@@ -160,7 +160,7 @@ func (g *group) until(ctx context.Context, reload func() error) error {
 		select {
 		case <-hangup:
 			if err := reload(); err != nil {
-				g.log.Error("reload: what was before stays in force", "error", err)
+				g.log.Error("reload failed; the previous settings stay in effect", "error", err)
 			}
 		case failed = <-g.failed:
 			waiting = false

@@ -176,7 +176,7 @@ func TestWrongSettings(t *testing.T) {
 		"lisen: 1":             "sluice.yaml:1: lisen: no such setting; see sluice help serve",
 		"log: text\nlisten: x": `serve: ` + filepath.Join(dir, "sluice.yaml") + `:2: listen "x": want an address such as 127.0.0.1:8080`,
 		"log: [a]":             "sluice.yaml:1: log: must be one value",
-		"log: a\nlog: b":       "sluice.yaml:2: log: is there twice",
+		"log: a\nlog: b":       "sluice.yaml:2: log: is set twice",
 		"config: other.yaml":   "config: no such setting",
 		"- listen":             "must be names with values",
 		"warn-at: much":        `warn-at "much": want a number`,

@@ -37,7 +37,7 @@ sluice lease acquire alice jobs --limit 'jobs=5 concurrent' --keep 10m --wait 30
 		} else {
 			_, d, err = c.client.Acquire(ctx, take)
 		}
-		if err == nil && d.Allowed {
+		if err == nil && d.ID != "" {
 			if err := c.say("lease %s", d.ID); err != nil {
 				return err
 			}

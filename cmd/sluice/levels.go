@@ -192,7 +192,7 @@ func resourceBucketsCommand() *cobra.Command {
 			func(b *client.Bucket) []string {
 				_, takes, last := totals(b.Total)
 				return []string{
-					b.Entity, b.Limit, b.Rule.String(), b.Remaining.String(), b.Held.String(), b.Consumed.String(),
+					b.Entity, b.Limit, b.RuleText(), b.Remaining.String(), b.Held.String(), b.Consumed.String(),
 					percent(b.Utilization), string(b.Alarm), span(b.ResetAfter), inLine(&b.Activity), takes, last,
 				}
 			})

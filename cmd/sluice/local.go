@@ -85,7 +85,7 @@ func (l *local) run(ctx context.Context, c *call) (err error) {
 	case <-ctx.Done():
 		return c.say("stopped")
 	case s := <-ended:
-		return fmt.Errorf("%s has ended by itself:\n%s", s.name, s.lastWords())
+		return fmt.Errorf("%s exited unexpectedly:\n%s", s.name, s.lastWords())
 	}
 }
 

@@ -83,7 +83,7 @@ func (l *local) stop() error {
 		select {
 		case <-s.ended:
 		case <-patience:
-			errs = append(errs, fmt.Errorf("%s did not end and was killed", s.name), s.process.Process.Kill())
+			errs = append(errs, fmt.Errorf("%s did not stop and was killed", s.name), s.process.Process.Kill())
 			<-s.ended
 		}
 	}

@@ -175,6 +175,15 @@ caller, tier, each limit with its level and state, and the answer.`,
 		f.StringVar(&r.Key, "key", "", "the API key that the request carries, a `secret`; @file reads it from a file")
 		f.StringVar(&r.Address, "address", "", "the `ip` address that the request comes from")
 	}, func(ctx context.Context, c *call) error {
+		other := []string{"method", "key", "address"}
+		if r.Path != "" {
+			other = []string{"cost", "limit", "tier"}
+		}
+		for _, name := range other {
+			if c.said(name) {
+				return c.wrong("--%s: %s", name, map[bool]string{true: "does not go with --path", false: "needs --path"}[r.Path != ""])
+			}
+		}
 		if r.Path != "" {
 			return explainRequest(ctx, c, r)
 		}

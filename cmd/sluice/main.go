@@ -9,8 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	_ "time/tzdata" // calendar quotas work where no zone database is installed
+
+	"github.com/spf13/cobra"
 )
 
 // Exit codes. A script can tell "no" from "I could not find out".
@@ -35,6 +38,9 @@ func main() {
 // run runs the command that args name, and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	top := root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		every(top, plainUsage)
+	}
 	top.SetArgs(explicit(top, args))
 	top.SetIn(stdin)
 	top.SetOut(stdout)
@@ -47,7 +53,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, errSilent):
 		return exitTrouble
 	default:
-		fmt.Fprintln(stderr, "sluice:", err) //nolint:errcheck // nowhere to report it
+		fmt.Fprintln(stderr, "sluice:", byFlag(err)) //nolint:errcheck // nowhere to report it
 		return exitTrouble
 	}
 }

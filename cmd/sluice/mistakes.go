@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sluice-go/sluice"
 )
 
 // path returns the words of a command without sluice: "limits plan".
@@ -60,8 +63,25 @@ func badFlag(cmd *cobra.Command, err error) error {
 		return badValue(cmd, value.GetFlag(), "--"+value.GetFlag().Name, value.GetValue(), value.Unwrap())
 	case errors.As(err, &name) && len(name.GetSpecifiedShortnames()) > 1:
 		return wrong(cmd, "unknown flag: -%[1]s; want two dashes: --%[1]s", name.GetSpecifiedShortnames())
+	case errors.As(err, &name) && cmd.Flags().Lookup(renamed[name.GetSpecifiedName()]) != nil:
+		return wrong(cmd, "--%s: is now called --%s", name.GetSpecifiedName(), renamed[name.GetSpecifiedName()])
 	}
 	return wrong(cmd, "%v", err)
+}
+
+// byFlag returns the text of an error, which names a flag where err names the
+// field of a package.
+func byFlag(err error) string {
+	text := err.Error()
+	var field *sluice.FieldError
+	if errors.As(err, &field) {
+		flag := map[string]string{
+			"utilization.warning": "--warn-at", "utilization.critical": "--critical-at", "gateway.upstream": "--upstream",
+			"gateway.max_body": "--max-body", "gateway.response_timeout": "--response-timeout",
+		}[field.Field]
+		text = strings.Replace(text, field.Field, cmp.Or(flag, field.Field), 1)
+	}
+	return text
 }
 
 // badValue returns an error about a value from somewhere, such as a flag or

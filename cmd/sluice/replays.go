@@ -181,7 +181,7 @@ func (k *claimFlag) define(f *pflag.FlagSet) {
 
 func (k *claimFlag) token(c *call) (t idempotency.Token, err error) {
 	if t.UnmarshalText([]byte(k.text)) != nil || k.text == "" {
-		err = c.wrong("--claim %q: want the token that claim answered", k.text)
+		err = c.wrong("--claim %q: want the token that claim printed", k.text)
 	}
 	return t, err
 }

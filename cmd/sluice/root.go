@@ -84,6 +84,12 @@ func complete(cmd *cobra.Command) {
 	})
 }
 
+// plainUsage removes the backquotes that mark the name of a flag's value, which
+// shells would show.
+func plainUsage(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) })
+}
+
 // help prints the help of the command that words name.
 func help(cmd *cobra.Command, words []string) error {
 	about, rest, err := cmd.Root().Find(words)

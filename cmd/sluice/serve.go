@@ -125,7 +125,7 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 	for _, t := range []struct {
 		value, name string
 		role        server.Role
-	}{{f.adminToken, "admin token", server.RoleAdmin}, {f.takeToken, "take token", server.RoleTake}} {
+	}{{f.adminToken, "admin-token", server.RoleAdmin}, {f.takeToken, "take-token", server.RoleTake}} {
 		if t.value == "" {
 			continue
 		}
@@ -133,7 +133,10 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		if err != nil {
 			return a, err
 		}
-		a.Tokens = append(a.Tokens, server.Token{Name: t.name, Secret: s, Role: t.role})
+		if len(s) < server.MinSecret {
+			return a, fmt.Errorf("serve: --%s: must be at least %d bytes long", t.name, server.MinSecret)
+		}
+		a.Tokens = append(a.Tokens, server.Token{Name: strings.ReplaceAll(t.name, "-", " "), Secret: s, Role: t.role})
 	}
 	if f.clientCA != "" {
 		a.Certificates = server.RoleAdmin
@@ -164,7 +167,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	}
 	log := f.log(stderr)
 	for _, name := range swapped.Unused {
-		log.Warn("environment variable without effect", "variable", name)
+		log.Warn("environment variable has no effect", "variable", name)
 	}
 	tlsConfig, err := serverTLS(f.certFile, f.keyFile, f.clientCA, log)
 	if err != nil {

@@ -58,6 +58,11 @@ func settle(cmd *cobra.Command, _ []string) (err error) {
 		}
 		return nil
 	}
+	for old, now := range renamed {
+		if _, set := os.LookupEnv(variable(old)); set && cmd.Flags().Lookup(now) != nil {
+			return wrong(cmd, "%s: is now called %s", variable(old), variable(now))
+		}
+	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if value, ok := os.LookupEnv(variable(f.Name)); ok {
 			err = cmp.Or(err, set(f, value, variable(f.Name)))
@@ -74,7 +79,11 @@ func settle(cmd *cobra.Command, _ []string) (err error) {
 	}
 	for _, s := range all {
 		if s.name == "config" || !known(cmd.Root(), s.name) {
-			return fmt.Errorf("%s:%d: %s: no such setting; see sluice help %s", file, s.line, s.name, path(cmd))
+			what := "no such setting"
+			if now := renamed[s.name]; now != "" {
+				what = "is now called " + now
+			}
+			return fmt.Errorf("%s:%d: %s: %s; see sluice help %s", file, s.line, s.name, what, path(cmd))
 		}
 		if err := set(cmd.Flags().Lookup(s.name), s.value, fmt.Sprintf("%s:%d: %s", file, s.line, s.name)); err != nil {
 			return err
@@ -82,6 +91,9 @@ func settle(cmd *cobra.Command, _ []string) (err error) {
 	}
 	return nil
 }
+
+// renamed has the settings that once had another name.
+var renamed = map[string]string{"lease": "hold"}
 
 // known reports whether a command, or one below it, has a setting of that
 // name. One file can serve several commands.
@@ -131,7 +143,7 @@ func readSettings(path string) ([]setting, error) {
 			return nil, fmt.Errorf("%s:%d: %s: must be one value", path, value.Line, name.Value)
 		}
 		if seen[name.Value] {
-			return nil, fmt.Errorf("%s:%d: %s: is there twice", path, name.Line, name.Value)
+			return nil, fmt.Errorf("%s:%d: %s: is set twice", path, name.Line, name.Value)
 		}
 		seen[name.Value] = true
 		all = append(all, setting{name.Value, value.Value, name.Line})

@@ -182,7 +182,7 @@ sluice slots complete order-17 --fence 1 --failure 'no such address'`,
 		f.StringVar(&failure, "failure", "", "what went wrong, as `text`")
 	}, func(ctx context.Context, c *call) error {
 		if fence == 0 {
-			return c.wrong("want --fence, as confirm answered it")
+			return c.wrong("want --fence, the number that confirm printed")
 		}
 		return c.done(c.client.CompleteSlot(ctx, c.arg(0), fence, failure), "noted")
 	})

@@ -91,7 +91,7 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if err := s.tracing.Shutdown(sending); err != nil {
-			log.Warn("spans are lost", "error", err)
+			log.Warn("spans were lost", "error", err)
 		}
 		return nil
 	})

@@ -143,7 +143,7 @@ func verdict(d *sluice.Decision) string {
 		demand, result := d.Deciding()
 		fmt.Fprintf(&b, "refused by %s of %s (%s, from %s)", demand.Key.Limit, demand.Key.Entity, demand.Limit, demand.Level)
 		if d.RetryAfter == sluice.Never {
-			fmt.Fprintf(&b, ": it can never pass, for there are at most %s", demand.Limit.Capacity())
+			fmt.Fprintf(&b, ": it can never pass, the capacity is %s", demand.Limit.Capacity())
 		} else {
 			fmt.Fprintf(&b, ": try again in %s", span(d.RetryAfter))
 			if result.LatestAfter > d.RetryAfter {

@@ -112,7 +112,7 @@ func (t *topFlags) run(ctx context.Context, c *call) error {
 			allowed, limited, _ := recent(b.Node)
 			return []string{
 				b.Entity, b.Resource, b.Limit, percent(b.Utilization), string(b.Alarm), b.Remaining.String(),
-				allowed, limited, inLine(&b.Activity), span(b.ResetAfter), b.Rule.String(),
+				allowed, limited, inLine(&b.Activity), span(b.ResetAfter), b.RuleText(),
 			}
 		})
 }

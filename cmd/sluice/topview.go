@@ -45,7 +45,7 @@ func topColumns(width int) []column {
 		rest = append(rest, column{"WAITING", 7, true, node(func(n *client.Node) int64 { return int64(n.Waiting) })})
 	}
 	if width >= 118 {
-		rest = append(rest, column{"RULE", 20, false, func(b *client.Bucket) string { return b.Rule.String() }})
+		rest = append(rest, column{"RULE", 20, false, func(b *client.Bucket) string { return b.RuleText() }})
 	}
 	bar := min(max(width/5, 8), 30)
 	used := bar + 1

@@ -68,7 +68,7 @@ func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask fun
 
 const noUsage = "no usage"
 
-// printUsage is printList, but for what it says if there is nothing.
+// printUsage is like printList, except for what it prints if there is nothing.
 func printUsage(c *call, err error, all []catalog.Used, more bool, t *table, row func(*catalog.Used) []string) error {
 	if err == nil && len(all) == 0 && !c.json {
 		return c.say(noUsage)

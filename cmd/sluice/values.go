@@ -175,7 +175,7 @@ func (i *instant) Set(s string) error {
 	if i.ahead {
 		where = "from now"
 	}
-	return fmt.Errorf("want a time such as 2026-01-31T12:00:00Z or 2026-01-31, in UTC, or 24h or 7d for so long %s", where)
+	return fmt.Errorf("want a time such as 2026-01-31T12:00:00Z or 2026-01-31, in UTC, or a duration such as 24h or 7d %s", where)
 }
 
 // choice is a flag: one of a few values.

@@ -82,7 +82,7 @@ type caller struct {
 	ban, emergency *Sanction
 }
 
-// New is a guard that watches nobody yet.
+// New returns a guard that watches nobody yet.
 func New(config Config) (*Guard, error) {
 	if config.MaxCallers == 0 {
 		config.MaxCallers = 100_000
@@ -104,7 +104,7 @@ func (g *Guard) shard(entity string) *shard {
 	return &g.shards[maphash.String(g.seed, entity)%shardCount]
 }
 
-// Banned is for how much longer an entity is banned; 0 if it is not.
+// Banned returns for how much longer an entity is banned, or 0 if it is not.
 func (g *Guard) Banned(entity string) time.Duration {
 	sh := g.shard(entity)
 	sh.mu.Lock()
@@ -115,7 +115,7 @@ func (g *Guard) Banned(entity string) time.Duration {
 	return 0
 }
 
-// Emergency says whether an entity is under the stricter limit.
+// Emergency reports whether an entity is under the stricter limit.
 func (g *Guard) Emergency(entity string) bool {
 	sh := g.shard(entity)
 	sh.mu.Lock()
@@ -221,7 +221,7 @@ func (sh *shard) makeRoom(most int, now time.Time) {
 	delete(sh.callers, victim)
 }
 
-// List is all sanctions in force, those that end first at the front.
+// List returns all sanctions in force, ordered by when they end.
 func (g *Guard) List() []Sanction {
 	now := time.Now()
 	var all []Sanction
@@ -243,7 +243,7 @@ func (g *Guard) List() []Sanction {
 	return all
 }
 
-// Lift ends every sanction on an entity, in somebody's name, and says whether
+// Lift ends every sanction on an entity, in somebody's name, and reports whether
 // there was one. What was counted so far is forgotten.
 func (g *Guard) Lift(entity, by string) bool {
 	now := time.Now()

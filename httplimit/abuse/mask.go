@@ -2,7 +2,7 @@ package abuse
 
 import "strings"
 
-// Mask hides an identifier but for its kind and its last characters, of which
+// Mask hides an identifier except for its kind and its last characters, of which
 // at most keep are shown and never more than a third: "user:****lice".
 func Mask(entity string, keep int) string {
 	kind, name, ok := strings.Cut(entity, ":")

@@ -44,7 +44,7 @@ type found struct {
 
 func (f *found) cost() sluice.Tokens { return sluice.Tokens(f.hits) * sluice.Token }
 
-// blocks says whether a descriptor that is over refuses the request.
+// blocks reports whether a descriptor that is over refuses the request.
 func (c *call) blocks(f *found) bool {
 	return !f.rule.shadow && !f.rule.quota && !c.service.settings.Shadow && !c.service.settings.Quota
 }

@@ -10,7 +10,7 @@ import (
 // streamWorkers is how many requests are answered without a new goroutine.
 const streamWorkers = 64
 
-// ServerOptions are those that a gRPC server for Envoy should have: requests
+// ServerOptions returns the options that a gRPC server for Envoy should have: requests
 // of at most a megabyte, and connections that end in their time, so that they
 // spread over several servers again. 0 means 24 hours and one hour more for
 // requests under way, as in envoyproxy/ratelimit

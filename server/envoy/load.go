@@ -21,7 +21,7 @@ func (s *Service) Reload() error {
 	return err
 }
 
-// reload also says whether there is anything new, be it a mistake.
+// reload also reports whether there is anything new, be it a mistake.
 func (s *Service) reload() (news bool, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()

@@ -107,7 +107,7 @@ func (n *node) statsKey(domain string, r *rule, entries []*entry, m *match) stri
 	return b.String()
 }
 
-// named says whether the file has this very key and value.
+// named reports whether the file has this very key and value.
 func (n *node) named(e *entry, m *match) bool {
 	m.joined = append(append(append(m.joined[:0], e.GetKey()...), '_'), e.GetValue()...)
 	return n.children[string(m.joined)] != nil

@@ -131,7 +131,7 @@ func (s *Service) Register(server *grpc.Server) {
 	}
 }
 
-// Handler answers /json, where a request and its answer are as in gRPC but
+// Handler returns a handler for /json, where a request and its answer are as in gRPC but
 // written in JSON, and /healthcheck.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()

@@ -33,7 +33,7 @@ func startWatch(s *Service) *watch {
 	w := &watch{service: s, stop: make(chan struct{}), done: make(chan struct{})}
 	var err error
 	if w.events, err = fsnotify.NewWatcher(); err != nil {
-		s.log.Warn("envoy: changes of files are seen late", "every", lookEvery, "error", err)
+		s.log.Warn("envoy: cannot watch the files; changes are noticed later", "every", lookEvery, "error", err)
 		w.events = nil
 	}
 	w.add()
@@ -74,7 +74,7 @@ func (w *watch) add() {
 
 func (w *watch) folder(path string) {
 	if err := w.events.Add(path); err != nil {
-		w.service.log.Debug("envoy: a folder is looked at from time to time only", "folder", path, "error", err)
+		w.service.log.Debug("envoy: cannot watch a folder; it is polled", "folder", path, "error", err)
 	}
 }
 
@@ -105,7 +105,7 @@ func (w *watch) run() {
 				failures = nil
 				continue
 			}
-			w.service.log.Warn("envoy: a change of files may be seen late", "error", err)
+			w.service.log.Warn("envoy: a change of the files may be noticed late", "error", err)
 			continue
 		case <-regularly.C:
 		case <-settled.C:

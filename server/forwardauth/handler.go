@@ -45,7 +45,7 @@ type handler struct {
 	warned atomic.Bool
 }
 
-// Handler answers proxies. It belongs under one path, such as /auth.
+// Handler returns a handler that answers proxies. Mount it at one path, such as /auth.
 func Handler(config Config) (http.Handler, error) {
 	if config.Gate == nil {
 		return nil, errors.New("forwardauth: Gate: must be set")
@@ -68,7 +68,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if _, trusted := h.gate.Client(r.Header, r.RemoteAddr); !trusted {
 		if !h.warned.Swap(true) {
-			h.log.WarnContext(r.Context(), "forwardauth: asked by somebody who is not a trusted proxy; see identity.address.trusted_proxies in the policy", "remote", r.RemoteAddr)
+			h.log.WarnContext(r.Context(), "forwardauth: request from an address that is not a trusted proxy; see identity.address.trusted_proxies in the policy", "remote", r.RemoteAddr)
 		}
 		problem(w, http.StatusForbidden, "only a trusted proxy may ask: see identity.address.trusted_proxies in the policy")
 		return

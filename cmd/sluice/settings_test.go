@@ -1,0 +1,56 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSettingsThatWereRenamed are not ignored in silence.
+func TestSettingsThatWereRenamed(t *testing.T) {
+	serve := func(args ...string) string {
+		var out strings.Builder
+		if code := run(t.Context(), append([]string{"serve", "--listen", "127.0.0.1:0", "--catalog", filepath.Join(t.TempDir(), "db")}, args...), nil, &out, &out); code != exitTrouble {
+			t.Errorf("exit %d", code)
+		}
+		return out.String()
+	}
+	dir := t.TempDir()
+	writeFile(t, dir, "settings.yaml", "lease: false\n")
+	if got := serve("--config", filepath.Join(dir, "settings.yaml")); !strings.Contains(got, "settings.yaml:1: lease: is now called hold") {
+		t.Error(got)
+	}
+	if got := serve("--" + "lease=false"); !strings.Contains(got, "is now called --hold") {
+		t.Error(got)
+	}
+	t.Setenv("SLUICE_LEASE", "false")
+	if got := serve(); !strings.Contains(got, "serve: SLUICE_LEASE: is now called SLUICE_HOLD") {
+		t.Error(got)
+	}
+	var out strings.Builder
+	if code := run(t.Context(), []string{"version"}, nil, &out, &out); code != exitDone {
+		t.Errorf("version: exit %d: %s", code, &out)
+	}
+}
+
+// TestHintsThatCanBeTyped: a hint names the namespace of the policy, and a lease
+// of what is unlimited has no id to print.
+func TestHintsThatCanBeTyped(t *testing.T) {
+	dir := t.TempDir()
+	policy := writeFile(t, dir, "policy.yaml", "version: 1\nnamespace: shop\ntiers: {all: {default: unlimited}}\ndefault_tier: all\nlimits: {api: {per: caller}}\n")
+	p := begin(t, "gateway", "--upstream", "http://127.0.0.1:1", "--admin-listen", "127.0.0.1:0", "--policy", policy, "--catalog", filepath.Join(dir, "a.db"))
+	if !strings.Contains(p.greeting, "sluice top --server http://"+p.admin+" --namespace shop\n") {
+		t.Error(p.greeting)
+	}
+	p = begin(t, "serve", "--policy", policy, "--catalog", filepath.Join(dir, "b.db"))
+	var out strings.Builder
+	run(t.Context(), []string{"namespace", "create", "shop", "--server", p.url()}, nil, &out, &out)
+	out.Reset()
+	if code := run(t.Context(), []string{"lease", "acquire", "alice", "api", "--namespace", "shop", "--server", p.url()}, nil, &out, &out); code != exitDone || out.String() != "allowed\n" {
+		t.Errorf("exit %d: %q", code, out.String())
+	}
+	out.Reset()
+	if code := run(t.Context(), []string{"explain", "alice", "api", "--namespace", "shop", "--server", p.url()}, nil, &out, &out); code != exitDone || strings.Contains(out.String(), "000") {
+		t.Errorf("exit %d: %s", code, &out)
+	}
+}
