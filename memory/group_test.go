@@ -63,7 +63,7 @@ func TestWhateverIsTakenTogether(t *testing.T) {
 	now = now.Add(100 * 24 * time.Hour)
 	for i := range s.shards {
 		for class := range s.shards[i].tables {
-			s.sweepAll(&s.shards[i], class)
+			s.sweepAll(uint32(i), class)
 		}
 	}
 	if st := s.Stats(); st.Buckets != 0 || st.Bytes != 0 {
@@ -187,8 +187,7 @@ func TestShortAndLongWayAtOnce(t *testing.T) {
 				}
 				if i%5 == 0 {
 					k := sluice.Key{Entity: entity}
-					sh := &s.shards[shardOf(s.hashSubject(&k))]
-					sh.mu.Lock()
+					sh := s.lockShard(shardOf(s.hashSubject(&k)))
 					for _, t := range sh.tables {
 						if t != nil {
 							t.rebuild(t.live)

@@ -64,8 +64,7 @@ type found struct {
 
 // listShard is what matches in a shard, of hashes from the given one, sorted.
 func (s *Store) listShard(n, from int, q *sluice.Query, now int64) (all []found) {
-	sh := &s.shards[n]
-	sh.mu.Lock()
+	sh := s.lockShard(uint32(n))
 	defer sh.mu.Unlock()
 	for _, t := range sh.tables {
 		for at := t.next(0); at > 0; at = t.next(at) {

@@ -175,7 +175,7 @@ func (p *place) joins(q *place, k, l *sluice.Key) bool {
 // lock locks the shards of all places in order, each once.
 func (s *Store) lock(places []place) {
 	for n := s.nextShard(places, -1); n >= 0; n = s.nextShard(places, n) {
-		s.shards[n].mu.Lock()
+		s.lockShard(uint32(n))
 	}
 }
 

@@ -35,40 +35,52 @@ func (s *Store) takeOne(t *sluice.Take, d *sluice.Decision) bool {
 	if dm.Limit.Algorithm != sluice.TokenBucket || dm.Shadow || dm.CountRefused {
 		return false
 	}
+	var b plain
+	var ok, allowed bool
+	var now int64
 	subject := s.hashSubject(&dm.Key)
-	address := s.prefetch(subject, &dm.Key, 1)
-	now, cost := s.clock.now(), int64(dm.Charge())
-	sh := &s.shards[shardOf(subject)]
-	sh.mu.Lock()
-	at := s.find(sh, subject, address, &dm.Key, dm.Key.Entity, 1, 0)
-	if at.offset == 0 {
-		sh.mu.Unlock()
-		return false
-	}
-	record := sh.tables[at.class].slot(at.offset)
-	h := (*head)(record)
-	l := &s.scopes.get(h.scope()).limits[at.index]
-	st := (*state)(record[4+4*at.index:])
-	if st[wordTime] > now { // somebody who came later had the lock before
+	shard := shardOf(subject)
+	if s.hints[0][shard].hot.Load() {
+		h := &s.hots[shard]
 		now = s.clock.now()
+		h.lock()
+		if l := h.limit(&dm.Key); l != nil {
+			ok, allowed, now = s.consumeOne(&b, &h.state, l, dm, now)
+		}
+		h.mu.Unlock()
 	}
-	if h.ext() > 0 || st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
+	if !ok {
+		address := s.prefetch(subject, &dm.Key, 1)
+		sh := &s.shards[shard]
+		now = s.clock.now()
+		contended := !sh.mu.TryLock()
+		if contended {
+			sh.mu.Lock()
+		}
+		if sh.hot {
+			s.cool(shard)
+		}
+		if at := s.find(sh, subject, address, &dm.Key, dm.Key.Entity, 1, 0); at.offset > 0 {
+			record := sh.tables[at.class].slot(at.offset)
+			h := (*head)(record)
+			sc := s.scopes.get(h.scope())
+			if h.ext() == 0 {
+				ok, allowed, now = s.consumeOne(&b, (*state)(record[4+4*at.index:]), &sc.limits[at.index], dm, now)
+			}
+			if ok && contended {
+				s.heat(shard, at, sc)
+			}
+		}
 		sh.mu.Unlock()
+	}
+	if !ok {
 		return false
 	}
-	used, rem := l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
-	allowed := used+cost <= l.spec.Capacity
-	if allowed {
-		st[wordConsumed] = consumed(st, used, cost)
-		st[wordUsed], st[wordRem], st[wordTime] = used+cost, rem, now
-	}
-	spec := l.spec
-	sh.mu.Unlock()
 	if cap(d.Results) == 0 {
 		d.Results = make([]sluice.Result, 1)
 	}
 	d.Results = d.Results[:1]
-	tell(&d.Results[0], spec, used, rem, cost, allowed)
+	tell(&d.Results[0], b.spec, b.used, b.rem, int64(dm.Charge()), allowed)
 	conclude(t, d, allowed, now)
 	return true
 }
@@ -80,6 +92,45 @@ type plain struct {
 	used, rem int64
 	subject   uint64 // its hash
 	joins     bool   // it has the subject of the one before
+}
+
+// view refills a bucket up to now. It reports false if the demand changes the
+// limit or the bucket's time is ahead of the clock.
+func (b *plain) view(st *state, l *scopeLimit, dm *sluice.Demand, now int64) bool {
+	if st[wordTime] > now || !sameRate(&l.limit, &dm.Limit) {
+		return false
+	}
+	b.state, b.spec = st, l.spec
+	b.used, b.rem = l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
+	return true
+}
+
+// fits reports whether there is room for a cost.
+func (b *plain) fits(cost int64) bool { return b.used+cost <= b.spec.Capacity }
+
+// take consumes a cost. A full bucket starts again, as if it had been forgotten.
+func (b *plain) take(cost, now int64) {
+	st := b.state
+	if b.used == 0 {
+		st[wordConsumed] = 0
+	}
+	st[wordConsumed] = bucket.Saturate(st[wordConsumed] + cost)
+	st[wordUsed], st[wordRem], st[wordTime] = b.used+cost, b.rem, now
+}
+
+// consumeOne is consume for a single demand, of the bucket with this state.
+func (s *Store) consumeOne(b *plain, st *state, l *scopeLimit, dm *sluice.Demand, now int64) (ok, allowed bool, at int64) {
+	if st[wordTime] > now { // somebody who came later had the lock before
+		now = s.clock.now()
+	}
+	if !b.view(st, l, dm, now) {
+		return false, false, now
+	}
+	cost := int64(dm.Charge())
+	if allowed = b.fits(cost); allowed {
+		b.take(cost, now)
+	}
+	return true, allowed, now
 }
 
 func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision) bool {
@@ -105,10 +156,9 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 	var ok, allowed bool
 	now := s.clock.now()
 	if joined == len(buckets) {
-		mu := &s.shards[shardOf(subject)].mu
-		mu.Lock()
+		sh := s.lockShard(shardOf(subject))
 		ok, allowed, now = s.consume(buckets, t.Demands, now)
-		mu.Unlock()
+		sh.mu.Unlock()
 	} else {
 		var shards [maxPlain]uint32
 		for i := range buckets {
@@ -118,7 +168,7 @@ func (s *Store) takeBuckets(buckets []plain, t *sluice.Take, d *sluice.Decision)
 		slices.Sort(order)
 		order = slices.Compact(order)
 		for _, n := range order {
-			s.shards[n].mu.Lock()
+			s.lockShard(n)
 		}
 		ok, allowed, now = s.consume(buckets, t.Demands, now)
 		for _, n := range order {
@@ -170,40 +220,23 @@ func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok
 			}
 			sc = s.scopes.get(h.scope())
 		}
-		l := &sc.limits[index]
 		st := (*state)(record[4+4*index:])
 		if st[wordTime] > now { // somebody who came later had the lock before
 			if now = s.clock.now(); st[wordTime] <= now {
 				return s.consume(buckets, demands, now)
 			}
+		}
+		if !b.view(st, &sc.limits[index], dm, now) {
 			return false, false, now
 		}
-		if !sameRate(&l.limit, &dm.Limit) {
-			return false, false, now
+		allowed = allowed && b.fits(int64(dm.Charge()))
+	}
+	if allowed {
+		for i := range buckets {
+			buckets[i].take(int64(demands[i].Charge()), now)
 		}
-		b.state, b.spec = st, l.spec
-		b.used, b.rem = l.spec.Refill(st[wordUsed], st[wordRem], now-st[wordTime])
-		allowed = allowed && b.used+int64(dm.Charge()) <= l.spec.Capacity
 	}
-	if !allowed {
-		return true, false, now
-	}
-	for i := range buckets {
-		b, cost := &buckets[i], int64(demands[i].Charge())
-		st := b.state
-		st[wordConsumed] = consumed(st, b.used, cost)
-		st[wordUsed], st[wordRem], st[wordTime] = b.used+cost, b.rem, now
-	}
-	return true, true, now
-}
-
-// consumed is what a bucket has consumed after cost, where used was used before:
-// a full one starts again, as if it had been forgotten.
-func consumed(st *state, used, cost int64) int64 {
-	if used == 0 {
-		return cost
-	}
-	return bucket.Saturate(st[wordConsumed] + cost)
+	return true, allowed, now
 }
 
 // answer tells what was decided. It needs no lock.

@@ -16,6 +16,7 @@ import (
 type hint struct {
 	table, tags, words atomic.Uintptr
 	slots              atomic.Uint32
+	hot                atomic.Bool // of the first class: a bucket of the shard is hot
 }
 
 func (h *hint) set(t *table) {

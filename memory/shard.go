@@ -23,7 +23,9 @@ type shard struct {
 	// collector has little to read in a small store.
 	tables [classes]*table
 
-	_ [24]byte // a whole line of the cache
+	hot bool // one of the buckets is hot
+
+	_ [16]byte // a whole line of the cache
 }
 
 const (

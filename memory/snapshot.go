@@ -115,7 +115,7 @@ func (s *Store) writeSnapshot(w io.Writer) error {
 	enc := json.NewEncoder(io.MultiWriter(buf, sum))
 	count := 0
 	for i := range s.shards {
-		for _, r := range s.copyShard(&s.shards[i]) {
+		for _, r := range s.copyShard(uint32(i)) {
 			if err := enc.Encode(r); err != nil {
 				return err
 			}
@@ -138,8 +138,8 @@ func (s *Store) writeSnapshot(w io.Writer) error {
 
 // copyShard copies what is not full, so that it can be written without the
 // lock.
-func (s *Store) copyShard(sh *shard) []savedRecord {
-	sh.mu.Lock()
+func (s *Store) copyShard(n uint32) []savedRecord {
+	sh := s.lockShard(n)
 	defer sh.mu.Unlock()
 	now := s.clock.now()
 	var records []savedRecord

@@ -70,6 +70,7 @@ func (c Config) withDefaults() (Config, error) {
 // Store is the embedded [sluice.Store]. It is safe for concurrent use.
 type Store struct {
 	shards   [shardCount]shard         // first, for its alignment
+	hots     [shardCount]hot
 	hints    [classes][shardCount]hint // of their tables
 	config   Config
 	seed     maphash.Seed

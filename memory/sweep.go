@@ -49,8 +49,7 @@ func (s *Store) over(t *table, at int, sc *scope, now int64) bool {
 // makeRoom looks for full buckets in a shard of a store that has reached its
 // bound, and reports whether it is now below it.
 func (s *Store) makeRoom(shard uint32, now int64) bool {
-	sh := &s.shards[shard]
-	sh.mu.Lock()
+	sh := s.lockShard(shard)
 	for _, t := range sh.tables {
 		if t != nil {
 			s.sweep(t, 32, now)
@@ -88,9 +87,8 @@ func (s *Store) housekeep() {
 // sweepSome does its part of a pass over all shards and receipts.
 func (s *Store) sweepSome(part int) {
 	for i := part; i < shardCount; i += passTicks {
-		sh := &s.shards[i]
-		for class := range sh.tables {
-			s.sweepAll(sh, class)
+		for class := range classes {
+			s.sweepAll(uint32(i), class)
 		}
 	}
 	for i := part; i < receiptShards; i += passTicks {
@@ -102,8 +100,8 @@ func (s *Store) sweepSome(part int) {
 }
 
 // sweepAll goes once over a table, a batch at a time.
-func (s *Store) sweepAll(sh *shard, class int) {
-	sh.mu.Lock()
+func (s *Store) sweepAll(shard uint32, class int) {
+	sh := s.lockShard(shard)
 	t, left := sh.tables[class], 0
 	if t != nil {
 		left = t.live
@@ -111,7 +109,7 @@ func (s *Store) sweepAll(sh *shard, class int) {
 	sh.mu.Unlock()
 	for left > 0 {
 		n := min(left, sweepBatch)
-		sh.mu.Lock()
+		s.lockShard(shard)
 		s.sweep(t, n, s.clock.now())
 		sh.mu.Unlock()
 		left -= n
