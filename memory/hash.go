@@ -34,33 +34,8 @@ func (s *Store) hashSubject(k *sluice.Key) uint64 {
 	return h
 }
 
-// hash hashes a part of a key. For the short ones, which most are, it does in
-// a few steps what wyhash does with them.
-func (s *Store) hash(text string) uint64 {
-	n := len(text)
-	var a, b uint64
-	switch {
-	case n > 32:
-		return maphash.String(s.seed, text)
-	case n > 16:
-		high, low := bits.Mul64(uint64(load8(text))^s.secret[0], uint64(load8(text[8:]))^s.secret[1])
-		a, b = uint64(load8(text[n-16:]))^high^low, uint64(load8(text[n-8:]))
-	case n >= 8:
-		a, b = uint64(load8(text)), uint64(load8(text[n-8:]))
-	case n >= 4:
-		a, b = load4(text), load4(text[n-4:])
-	case n > 0:
-		a = uint64(text[0]) | uint64(text[n/2])<<8 | uint64(text[n-1])<<16
-	}
-	high, low := bits.Mul64(a^s.secret[0], b^s.secret[1])
-	high, low = bits.Mul64(high^low^s.secret[0], odd^uint64(n))
-	return high ^ low
-}
-
-func load4(s string) uint64 {
-	_ = s[3]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
-}
+// hash hashes a part of a key.
+func (s *Store) hash(text string) uint64 { return maphash.String(s.seed, text) }
 
 // address is where a record belongs in the table of a class of its shard. A
 // record of one limit has that limit in its hash, too, since callers may choose

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
@@ -22,16 +21,6 @@ func TestNobodyChoosesWhereKeysMeet(t *testing.T) {
 		"resource":  func(i int) sluice.Key { return sluice.Key{Entity: "e", Resource: fmt.Sprint(i)} },
 		"limit":     func(i int) sluice.Key { return sluice.Key{Entity: "e", Resource: "r", Limit: fmt.Sprint(i)} },
 		"sequence":  func(i int) sluice.Key { return sluice.Key{Entity: string(rune(i))} },
-	}
-	// Each length is hashed in its own way, and every byte counts in each.
-	for _, n := range []int{3, 4, 7, 8, 9, 15, 16, 17, 20, 24, 31, 32, 33, 40} {
-		for at := 0; at+3 <= n; at++ {
-			parts[fmt.Sprintf("bytes from %d of %d", at, n)] = func(i int) sluice.Key {
-				text := bytes.Repeat([]byte{'x'}, n)
-				text[at], text[at+1], text[at+2] = 'a'+byte(i&31), 'a'+byte(i>>5&31), 'a'+byte(i>>10&31)
-				return sluice.Key{Entity: string(text)}
-			}
-		}
 	}
 	for part, key := range parts {
 		const keys, places = 1 << 14, 1 << 10

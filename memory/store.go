@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,12 +68,11 @@ func (c Config) withDefaults() (Config, error) {
 
 // Store is the embedded [sluice.Store]. It is safe for concurrent use.
 type Store struct {
-	shards   [shardCount]shard         // first, for its alignment
+	shards   [shardCount]shard // first, for its alignment
 	hots     [shardCount]hot
 	hints    [classes][shardCount]hint // of their tables
 	config   Config
 	seed     maphash.Seed
-	secret   [2]uint64 // for short hashes
 	clock    clock
 	scopes   scopes
 	receipts [receiptShards]receipts
@@ -106,7 +104,7 @@ func Open(config Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, seed: maphash.MakeSeed(), secret: [2]uint64{rand.Uint64(), rand.Uint64()}, stop: make(chan struct{})}
+	s := &Store{config: config, seed: maphash.MakeSeed(), stop: make(chan struct{})}
 	s.clock.start(config)
 	s.scopes.init(&s.bytes)
 	for i := range s.receipts {

@@ -52,13 +52,16 @@ type instance struct {
 	size func() int
 }
 
-const sluiceName = "Sluice"
+const (
+	sluiceName    = "Sluice"
+	goLimiterName = "go-limiter"
+)
 
 // peers are the libraries Sluice is compared with.
 func peers() []contender {
 	return []contender{
 		{Name: "x/time/rate in a sync.Map", open: openXRate, slow: true},
-		{Name: "go-limiter", open: openGoLimiter, expiring: openGoLimiterExpiring},
+		{Name: goLimiterName, open: openGoLimiter, expiring: openGoLimiterExpiring},
 		{Name: "throttled", open: openThrottled},
 		{Name: "ulule/limiter", open: openUlule, slow: true, expiring: openUluleExpiring},
 		{Name: "httprate", open: openHTTPRate, expiring: openHTTPRate},

@@ -59,7 +59,7 @@ func TestQuickRunsMeasureEverything(t *testing.T) {
 			}
 		}
 	}
-	if tables, claims := len(speed.Tables), len(speed.Claims); tables != 4 || claims != 4 {
+	if tables, claims := len(speed.Tables), len(speed.Claims); tables != 4 || claims != 5 {
 		t.Errorf("speed: got %d tables and %d claims", tables, claims)
 	}
 	if tables, claims := len(capacity.Tables), len(capacity.Claims); tables != 3 || claims != 2 {

@@ -3,6 +3,7 @@ package inprocess
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/sluice-go/sluice/bench/contest"
 	"github.com/sluice-go/sluice/bench/keys"
@@ -31,7 +32,11 @@ func scenarios(o Options) []scenario {
 
 func count(n int) string { return report.Count(float64(n)) }
 
-const zipfScenario = 2
+// Scenarios by number.
+const (
+	hotScenario  = 0
+	zipfScenario = 2
+)
 
 // throughput lets everyone run in every scenario.
 func throughput(o Options, s *report.Suite) error {
@@ -78,6 +83,10 @@ not in it, so it flatters limiters with one lock.`,
 			rates.Rows[i] = append(rates.Rows[i], report.Count(st.Rate()))
 			costs.Rows[i] = append(costs.Rows[i], fmt.Sprintf("%.0f", contest.Median(st.CPU)))
 			ratios.Rows[i] = append(ratios.Rows[i], fmt.Sprintf("%.2f", standings[0].Ratio(st)))
+		}
+		if n == hotScenario {
+			peer := slices.IndexFunc(standings, func(st contest.Standing) bool { return st.Name == goLimiterName })
+			s.Claims = append(s.Claims, report.AtLeast("one hot key, all cores: throughput over go-limiter's", 1, standings[0].Ratio(&standings[peer])))
 		}
 		if n == zipfScenario {
 			best := standings[0].Closest(standings[firstPeer:])
