@@ -64,7 +64,12 @@ func (db *DB) Life() context.Context { return db.life }
 func (db *DB) Go(f func()) { db.running.Go(f) }
 
 // In returns a statement with the name of the schema in place of "sluice.".
-func (db *DB) In(sql string) string { return strings.ReplaceAll(sql, "sluice.", db.Config.Schema+".") }
+func (db *DB) In(sql string) string {
+	if db.Config.Schema == defaultSchema {
+		return sql
+	}
+	return strings.ReplaceAll(sql, "sluice.", db.Config.Schema+".")
+}
 
 // Patience returns how long functions are to wait for locks, in milliseconds.
 // It is nil if the session knows, which it does unless there is a pooler.
