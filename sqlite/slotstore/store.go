@@ -3,9 +3,9 @@ package slotstore
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/background"
 	"github.com/sluice-go/sluice/internal/sqldb"
 	"github.com/sluice-go/sluice/internal/sqlslots"
 	"github.com/sluice-go/sluice/schedule"
@@ -15,10 +15,8 @@ import (
 // Store is a [schedule.Store] in a database file. It is safe for concurrent use.
 type Store struct {
 	sqlslots.Store
-	db      *sqlite.DB
-	stop    context.Context
-	cancel  context.CancelFunc
-	stopped sync.WaitGroup
+	db       *sqlite.DB
+	watching *background.Work
 }
 
 var _ schedule.Store = (*Store)(nil)
@@ -28,37 +26,31 @@ const flushEvery = 200 * time.Millisecond
 
 // New returns the slots in db. Close it before db.
 func New(db *sqlite.DB) *Store {
-	s := &Store{db: db, Store: sqlslots.Store{DB: db, Notify: sqldb.Do("UPDATE slot_flush SET n = n + 1")}}
-	s.stop, s.cancel = context.WithCancel(context.Background())
-	return s
+	return &Store{sqlslots.Store{DB: db, Notify: sqldb.Do("UPDATE slot_flush SET n = n + 1")}, db, background.New()}
 }
 
 // Close ends watching. The database file stays open.
-func (s *Store) Close() error {
-	s.cancel()
-	s.stopped.Wait()
-	return nil
-}
+func (s *Store) Close() error { return s.watching.Close() }
 
 // Now returns this machine's time, which all who share the file have.
 func (s *Store) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
 // Watch calls forget when the count of flushes has risen.
 func (s *Store) Watch(forget func()) {
-	s.stopped.Go(func() {
+	s.watching.Go(func() {
 		ticker := time.NewTicker(flushEvery)
 		defer ticker.Stop()
 		last := int64(-1)
 		for {
 			var n int64
-			if err := s.db.Reader().QueryRowContext(s.stop, "SELECT n FROM slot_flush").Scan(&n); err == nil && n != last {
+			if err := s.db.Reader().QueryRowContext(s.watching.Life(), "SELECT n FROM slot_flush").Scan(&n); err == nil && n != last {
 				if last >= 0 {
 					forget()
 				}
 				last = n
 			}
 			select {
-			case <-s.stop.Done():
+			case <-s.watching.Life().Done():
 				return
 			case <-ticker.C:
 			}
