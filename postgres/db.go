@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -107,6 +108,8 @@ func (db *DB) Call(ctx context.Context, run func(context.Context, *pgx.Conn) err
 		switch verdict {
 		case done:
 			return err
+		case refused:
+			return fmt.Errorf("postgres: %w", err)
 		case undone:
 			return UnavailableError(err)
 		case unknown:

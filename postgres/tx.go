@@ -54,7 +54,11 @@ func (db *DB) run(ctx context.Context, f func(sqldb.Tx) error, begin func(contex
 func (db *DB) Removal(r sqldb.Rows) string {
 	var same []string
 	for column := range strings.SplitSeq(r.Key, ", ") {
-		same = append(same, "x."+column+" = gone."+column)
+		equal := "x." + column + " = gone." + column
+		if r.From != "" && column != "start" { // the views have another collation
+			equal += ` COLLATE "C"`
+		}
+		same = append(same, equal)
 	}
 	return "DELETE FROM sluice." + r.Table + " x USING (SELECT " + r.Key + " FROM sluice." + cmp.Or(r.From, r.Table) + " WHERE " + r.Where +
 		" ORDER BY " + r.Order + " LIMIT " + r.Max + r.Lock + ") gone WHERE " + strings.Join(same, " AND ")
@@ -94,11 +98,30 @@ func (t *tx) Query(each func(sqldb.Row) error, sql string, args ...any) error {
 	return t.fault(rows.Err())
 }
 
+func (t *tx) Batch(first, last sqldb.Statement, each func(sqldb.Row) error) error {
+	b := &pgx.Batch{}
+	b.Queue(t.db.In(first.SQL), first.Args...)
+	b.Queue(t.db.In(last.SQL), last.Args...).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			if err := each(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	return t.fault(t.SendBatch(t.ctx, b).Close())
+}
+
 func (t *tx) Exec(statements ...sqldb.Statement) (changed int, err error) {
 	b := &pgx.Batch{}
 	for _, s := range statements {
+		if s.SQL == "" {
+			continue
+		}
 		b.Queue(t.db.In(s.SQL), s.Args...).Exec(func(tag pgconn.CommandTag) error {
-			changed += int(tag.RowsAffected())
+			if !tag.Select() {
+				changed += int(tag.RowsAffected())
+			}
 			return nil
 		})
 	}

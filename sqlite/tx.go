@@ -39,8 +39,18 @@ func (t tx) Query(each func(sqldb.Row) error, query string, args ...any) error {
 	return fault(Each(rows, err, func(rows *sql.Rows) error { return each(rows) }))
 }
 
+func (t tx) Batch(first, last sqldb.Statement, each func(sqldb.Row) error) error {
+	if _, err := t.Exec(first); err != nil {
+		return err
+	}
+	return t.Query(each, last.SQL, last.Args...)
+}
+
 func (t tx) Exec(statements ...sqldb.Statement) (changed int, err error) {
 	for _, s := range statements {
+		if s.SQL == "" {
+			continue
+		}
 		n, err := Exec(t.ctx, t.Tx, sqldb.SQLite(s.SQL), s.Args...)
 		if err != nil {
 			return changed, fault(err)

@@ -42,8 +42,12 @@ type Tx interface {
 	// Query calls each for every row that a statement returns.
 	Query(each func(Row) error, sql string, args ...any) error
 
+	// Batch is Query after another statement, in the same transaction and in as
+	// few round trips as possible.
+	Batch(first, last Statement, each func(Row) error) error
+
 	// Exec runs statements in as few round trips as possible, and returns how
-	// many rows they changed in all.
+	// many rows they changed in all. It leaves out statements without SQL.
 	Exec(statements ...Statement) (int, error)
 
 	// Lock waits for the lock of a name and a number, and keeps it until the
@@ -90,7 +94,7 @@ func All[T any](tx Tx, scan func(Row) (T, error), sql string, args ...any) (all 
 }
 
 var sqlite = strings.NewReplacer(
-	"sluice.", "", "/*sqlite", "", "*/", "",
+	"sluice.", "", "_indexed ", " ", "to_timestamp(", "(", "/*sqlite", "", "*/", "",
 	"::bigint", "", "::json", "", "json_array_elements(", "json_each(",
 	"greatest(", "max(", ` COLLATE "C"`, "",
 	" FOR UPDATE SKIP LOCKED", "", " FOR NO KEY UPDATE", "", " FOR UPDATE", "",

@@ -82,10 +82,8 @@ func (s *Store) Sweep(ctx context.Context, q schedule.Sweeping) (swept schedule.
 	}
 	err = s.DB.Update(ctx, func(tx sqldb.Tx) error {
 		swept = schedule.Swept{}
-		if s.Steady.SQL != "" {
-			if err := exec(tx, s.Steady); err != nil {
-				return err
-			}
+		if err := exec(tx, s.Steady); err != nil {
+			return err
 		}
 		if q.Target == schedule.SweepAll {
 			swept, err = s.erase(tx, &q)
