@@ -3,13 +3,14 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/sluice-go/sluice/internal/background"
 	"github.com/sluice-go/sluice/internal/backoff"
 )
 
@@ -25,9 +26,7 @@ type DB struct {
 	pooled   bool // a pooler stands between this process and the server
 	patience *string
 
-	life    context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	*background.Work
 }
 
 // Open connects, and creates or migrates the schema where needed.
@@ -36,7 +35,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{Config: config}
+	db := &DB{Work: background.New(), Config: config}
 	if db.pool, db.pooled, err = connect(ctx, &config); err != nil {
 		return nil, err
 	}
@@ -44,27 +43,22 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		patience := milliseconds(config.patience())
 		db.patience = &patience
 	}
-	db.life, db.cancel = context.WithCancel(context.Background())
 	return db, nil
 }
 
 // Close waits for calls that are under way, and ends all connections.
 func (db *DB) Close() error {
-	db.cancel()
-	db.running.Wait()
-	db.pool.Close()
-	return nil
+	defer db.pool.Close()
+	return db.Work.Close()
 }
 
-// Life returns a context that ends when db is closed.
-func (db *DB) Life() context.Context { return db.life }
-
-// Go runs f in a goroutine that Close waits for. f must return when [DB.Life]
-// ends.
-func (db *DB) Go(f func()) { db.running.Go(f) }
-
 // In returns a statement with the name of the schema in place of "sluice.".
-func (db *DB) In(sql string) string { return strings.ReplaceAll(sql, "sluice.", db.Config.Schema+".") }
+func (db *DB) In(sql string) string {
+	if db.Config.Schema == defaultSchema {
+		return sql
+	}
+	return strings.ReplaceAll(sql, "sluice.", db.Config.Schema+".")
+}
 
 // Patience returns how long functions are to wait for locks, in milliseconds.
 // It is nil if the session knows, which it does unless there is a pooler.
@@ -95,7 +89,7 @@ func (db *DB) Call(ctx context.Context, run func(context.Context, *pgx.Conn) err
 		if n > 0 && !pauses.Wait(ctx, n) {
 			break
 		}
-		if db.life.Err() != nil {
+		if db.Life().Err() != nil {
 			return ErrClosed
 		}
 		var conn *pgxpool.Conn
@@ -114,6 +108,8 @@ func (db *DB) Call(ctx context.Context, run func(context.Context, *pgx.Conn) err
 		switch verdict {
 		case done:
 			return err
+		case refused:
+			return fmt.Errorf("postgres: %w", err)
 		case undone:
 			return UnavailableError(err)
 		case unknown:

@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -15,6 +16,7 @@ type outcome int
 const (
 	done      outcome = iota
 	undone            // nothing has happened, and trying again would not help
+	refused           // the same, because of what the call was given
 	again             // nothing has happened, but it may the next time
 	elsewhere         // nothing has happened, but it may over another connection
 	unknown           // it may have happened
@@ -40,6 +42,9 @@ func judge(err error) outcome {
 		return again
 	case "25006": // read-only: the primary is another server now
 		return elsewhere
+	}
+	if strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") {
+		return refused // values it cannot hold, or keys that are there already
 	}
 	return undone
 }

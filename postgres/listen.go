@@ -47,27 +47,27 @@ func (db *DB) Listen(ctx context.Context, channel string) (*pgx.Conn, error) {
 // and when they cease to be, and heard with each of them.
 func (db *DB) Follow(channel string, hearing func(bool), heard func(payload string)) {
 	db.Go(func() {
-		for db.life.Err() == nil {
+		for db.Life().Err() == nil {
 			err := db.follow(channel, hearing, heard)
 			hearing(false)
-			if db.life.Err() != nil {
+			if db.Life().Err() != nil {
 				return
 			}
 			db.Config.Log.Warn("postgres: listening for notifications was interrupted", "channel", channel, "error", err)
-			backoff.Sleep(db.life, reconnectEvery)
+			backoff.Sleep(db.Life(), reconnectEvery)
 		}
 	})
 }
 
 func (db *DB) follow(channel string, hearing func(bool), heard func(payload string)) error {
-	conn, err := db.Listen(db.life, channel)
+	conn, err := db.Listen(db.Life(), channel)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(db.life)) //nolint:errcheck // it ends either way
+	defer conn.Close(context.WithoutCancel(db.Life())) //nolint:errcheck // it ends either way
 	hearing(true)
 	for {
-		n, err := conn.WaitForNotification(db.life)
+		n, err := conn.WaitForNotification(db.Life())
 		if err != nil {
 			return err
 		}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/background"
 )
 
 // DB holds the connections of one job to Redis, and what the job runs in the
@@ -30,9 +30,7 @@ type DB struct {
 	// are gathered into fewer packets.
 	Calls *atomic.Int32
 
-	life    context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	*background.Work
 }
 
 // Open connects to Redis. It fails if the address is wrong or no server answers.
@@ -47,7 +45,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		return nil, fmt.Errorf("redis: address: %w", err)
 	}
 	tune(&options, &config)
-	db := &DB{Config: config, Cluster: cluster, Calls: &atomic.Int32{}}
+	db := &DB{Work: background.New(), Config: config, Cluster: cluster, Calls: &atomic.Int32{}}
 	options.DialCtxFn = (&dialer{db.Calls}).dial
 	if db.Client, err = rueidis.NewClient(options); err != nil {
 		return nil, fmt.Errorf("redis: %w: %w", sluice.ErrUnavailable, err)
@@ -55,28 +53,18 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	for addr, node := range db.Client.Nodes() {
 		db.warnOfEviction(ctx, addr, node)
 	}
-	db.life, db.cancel = context.WithCancel(context.Background())
 	return db, nil
 }
 
 // Close ends all connections. Calls under way may not get their answers.
 func (db *DB) Close() error {
-	db.cancel()
-	db.Client.Close()
-	db.running.Wait()
-	return nil
+	defer db.Client.Close()
+	return db.Work.Close()
 }
-
-// Life returns a context that ends when db is closed.
-func (db *DB) Life() context.Context { return db.life }
-
-// Go runs f in a goroutine that Close waits for. f must return when [DB.Life]
-// ends.
-func (db *DB) Go(f func()) { db.running.Go(f) }
 
 // Ready returns an error if db is closed or ctx has ended.
 func (db *DB) Ready(ctx context.Context) error {
-	if db.life.Err() != nil {
+	if db.Life().Err() != nil {
 		return fmt.Errorf("redis: %w", sluice.ErrClosed)
 	}
 	return ctx.Err()

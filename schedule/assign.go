@@ -59,7 +59,7 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 		if err != nil {
 			return Slot{}, err
 		}
-		found, err := s.store.Assign(ctx, &search)
+		all, err := s.store.Assign(ctx, []Search{search})
 		switch {
 		case isStale(err):
 			s.plans.drop(p)
@@ -67,6 +67,7 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 		case err != nil:
 			return Slot{}, err
 		}
+		found := all[0]
 		p.learn(search.From, &found)
 		s.skipped(p, &found)
 		switch found.Status {

@@ -102,7 +102,7 @@ func (b *batch) run(ctx context.Context, members []int) error {
 		if len(searches) == 0 {
 			return nil
 		}
-		found, err := b.s.store.AssignBatch(ctx, searches)
+		found, err := b.s.store.Assign(ctx, searches)
 		switch {
 		case isStale(err):
 			b.s.plans.drop(p)

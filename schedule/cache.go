@@ -65,7 +65,7 @@ func (c *planCache) get(ctx context.Context, name string) (*cachedPlan, error) {
 		return nil, err
 	}
 	c.clock.saw(there, asked)
-	active, err := c.store.Plan(ctx, c.namespace, name)
+	active, err := activePlan(ctx, c.store, c.namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +82,18 @@ func (c *planCache) get(ctx context.Context, name string) (*cachedPlan, error) {
 		c.plans[name] = p
 	}
 	return p, nil
+}
+
+// activePlan is the active version of a plan.
+func activePlan(ctx context.Context, store Store, namespace, name string) (*ActivePlan, error) {
+	plans, err := store.Plans(ctx, PlanQuery{Namespace: namespace, Name: name, Max: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(plans) == 0 {
+		return nil, NoPlan(name)
+	}
+	return &plans[0], nil
 }
 
 func newCachedPlan(active *ActivePlan) (*cachedPlan, error) {

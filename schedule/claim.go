@@ -90,15 +90,15 @@ func (d *Dispatcher) finishStarted(ctx context.Context, job *Job, action Action,
 	defer d.letGo(&job.Slot)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.config.Life)
 	defer cancel()
-	f := Finish{
-		Claim: Claim{Event: job.Event, Fence: job.Fence}, Action: action, Now: d.s.clock.now(), Due: due,
+	c := Change{
+		Namespace: d.s.namespace, Event: job.Event, Fence: job.Fence, Action: action, Now: d.s.clock.now(), Due: due,
 		Granted: job.Granted, Started: started, Finished: d.s.clock.now(), Detail: detail,
 	}
 	if started.IsZero() {
-		f.Granted, f.Finished = time.Time{}, time.Time{}
+		c.Granted, c.Finished = time.Time{}, time.Time{}
 	}
 	for try := 1; ; try++ {
-		err := d.s.store.Finish(ctx, d.s.namespace, f)
+		_, err := d.s.store.Change(ctx, c)
 		if err == nil {
 			return
 		}

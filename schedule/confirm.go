@@ -17,7 +17,7 @@ func (s *Scheduler) Confirm(ctx context.Context, event, worker string) (Slot, er
 	if err := checkWorker(worker); err != nil {
 		return Slot{}, err
 	}
-	return s.store.ClaimEvent(ctx, s.namespace, event, worker, s.clock.now())
+	return s.store.Change(ctx, s.change(event, Confirmed, Change{Worker: worker}))
 }
 
 // Complete notes how an event ended that was confirmed: done if failure is
@@ -26,12 +26,19 @@ func (s *Scheduler) Complete(ctx context.Context, event string, fence int64, fai
 	if err := checkEvent(event); err != nil {
 		return err
 	}
-	now := s.clock.now()
-	f := Finish{Claim: Claim{Event: event, Fence: fence}, Action: Finished, Now: now, Finished: now}
+	c := s.change(event, Finished, Change{Fence: fence})
+	c.Finished = c.Now
 	if failure != nil {
-		f.Action, f.Detail = GaveUp, trim(failure.Error())
+		c.Action, c.Detail = GaveUp, trim(failure.Error())
 	}
-	return s.store.Finish(ctx, s.namespace, f)
+	_, err := s.store.Change(ctx, c)
+	return err
+}
+
+// change is c with what all changes of this scheduler have.
+func (s *Scheduler) change(event string, action Action, c Change) Change {
+	c.Namespace, c.Event, c.Action, c.Now = s.namespace, event, action, s.clock.now()
+	return c
 }
 
 const maxWorker = 200

@@ -245,8 +245,9 @@ func (d *Dispatcher) claim(ctx context.Context) []Slot {
 // assigned meanwhile.
 func (d *Dispatcher) rest(ctx context.Context) {
 	wait := lookEvery
-	if next, err := d.s.store.NextDue(ctx, d.s.namespace, d.config.Plan); err == nil && !next.IsZero() {
-		if until := next.Sub(d.s.clock.now()); until > 0 {
+	next, err := d.s.store.Slots(ctx, Selection{Namespace: d.s.namespace, Plan: d.config.Plan, Order: ByDue, Max: 1})
+	if err == nil && len(next) > 0 {
+		if until := next[0].Due.Sub(d.s.clock.now()); until > 0 {
 			wait = min(wait, until+time.Millisecond)
 		}
 	}

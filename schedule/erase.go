@@ -8,7 +8,7 @@ import "context"
 // working on an event of it finds the claim lost; nobody begins another.
 func (s *Scheduler) Erase(ctx context.Context, namespace string) (events int64, err error) {
 	for more := true; more; {
-		erased, err := s.store.Erase(ctx, namespace, sweepMost)
+		erased, err := s.store.Sweep(ctx, Sweeping{Namespace: namespace, Target: SweepAll, Max: sweepMost})
 		events += int64(erased.Removed)
 		if err != nil {
 			return events, err

@@ -39,6 +39,3 @@ func notFound(what, name string) error { return fmt.Errorf("%s %q: %w", what, na
 
 // NoPlan is a store's answer if there is no plan of that name.
 func NoPlan(name string) error { return notFound("plan", name) }
-
-// NoEvent is a store's answer if there is no slot of that event.
-func NoEvent(event string) error { return notFound("event", event) }

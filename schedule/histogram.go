@@ -57,7 +57,7 @@ func (s *Scheduler) Load(ctx context.Context, plan string, from time.Time, step 
 		return nil, err
 	}
 	to := from.Add(time.Duration(bars) * step)
-	windows, err := s.store.Windows(ctx, s.namespace, plan, from, to, maxWindows)
+	windows, err := s.store.Windows(ctx, Selection{Namespace: s.namespace, Plan: plan, From: from, To: to, Max: maxWindows})
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (s *Scheduler) Slots(ctx context.Context, q SlotQuery) (SlotPage, error) {
 	if !q.From.Before(q.To) {
 		return SlotPage{}, sluice.BadField("to", q.To, "must be after from")
 	}
-	slots, err := s.store.SlotsBetween(ctx, s.namespace, q.Plan, q.From, q.To, q.After, n)
+	slots, err := s.store.Slots(ctx, Selection{Namespace: s.namespace, Plan: q.Plan, From: q.From, To: q.To, After: q.After, Max: n})
 	if err != nil {
 		return SlotPage{}, err
 	}

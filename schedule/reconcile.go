@@ -67,7 +67,9 @@ func (s *Scheduler) Reconcile(ctx context.Context, r Reconciliation) (*Reconcile
 	}
 	report := &ReconcileReport{}
 	for after := (Position{}); report.Looked < maxLeaked; {
-		slots, err := s.store.Unstarted(ctx, s.namespace, r.Plan, now.Add(-r.Age), scheduled, after, maxPage)
+		slots, err := s.store.Slots(ctx, Selection{
+			Namespace: s.namespace, Plan: r.Plan, Order: Unstarted, From: now.Add(-r.Age), To: scheduled, After: after, Max: maxPage,
+		})
 		if err != nil {
 			return report, err
 		}
@@ -101,14 +103,14 @@ func (s *Scheduler) reconcile(ctx context.Context, r *Reconciliation, slot *Slot
 			if r.DryRun {
 				return nil
 			}
-			if _, err := s.store.ClaimEvent(ctx, s.namespace, slot.Event, "owner", s.clock.now()); err != nil && !gone(err) {
+			if _, err := s.store.Change(ctx, s.change(slot.Event, Confirmed, Change{Worker: "owner"})); err != nil && !gone(err) {
 				return err
 			}
 			return nil
 		}
 	}
 	if !r.DryRun {
-		_, err := s.store.Reclaim(ctx, s.namespace, slot.Event, s.clock.now(), "assigned "+slot.Created.Format(time.RFC3339)+" and never started")
+		_, err := s.store.Change(ctx, s.change(slot.Event, Reclaimed, Change{Detail: "assigned " + slot.Created.Format(time.RFC3339) + " and never started"}))
 		if gone(err) {
 			return nil // it started meanwhile, or somebody else reclaimed it
 		}

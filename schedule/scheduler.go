@@ -107,7 +107,7 @@ func (s *Scheduler) Plan(ctx context.Context, name string) (Plan, error) {
 	if err := checkPlanName(name); err != nil {
 		return Plan{}, err
 	}
-	active, err := s.store.Plan(ctx, s.namespace, name)
+	active, err := activePlan(ctx, s.store, s.namespace, name)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -117,25 +117,29 @@ func (s *Scheduler) Plan(ctx context.Context, name string) (Plan, error) {
 // Plans are the active versions of the plans after a name, in order of their
 // names: 1 to 1000 of them, 0 means 100.
 func (s *Scheduler) Plans(ctx context.Context, after string, max int) ([]Plan, error) {
-	max, err := page("max", max)
-	if err != nil {
-		return nil, err
-	}
-	return s.store.Plans(ctx, s.namespace, after, max)
+	return s.listPlans(ctx, PlanQuery{After: after, Max: max})
 }
 
 // Versions are the versions of a plan, the newest first: 1 to 1000 of them, 0
 // means 100.
 func (s *Scheduler) Versions(ctx context.Context, name string, max int) ([]Plan, error) {
-	max, err := page("max", max)
-	if err != nil {
-		return nil, err
-	}
-	versions, err := s.store.Versions(ctx, s.namespace, name, max)
+	versions, err := s.listPlans(ctx, PlanQuery{Name: name, Versions: true, Max: max})
 	if err == nil && len(versions) == 0 {
 		err = NoPlan(sluice.Excerpt(name))
 	}
 	return versions, err
+}
+
+func (s *Scheduler) listPlans(ctx context.Context, q PlanQuery) (plans []Plan, err error) {
+	if q.Max, err = page("max", q.Max); err != nil {
+		return nil, err
+	}
+	q.Namespace = s.namespace
+	found, err := s.store.Plans(ctx, q)
+	for i := range found {
+		plans = append(plans, found[i].Plan)
+	}
+	return plans, err
 }
 
 // SetPlan makes p the active version of its plan and answers it with its
@@ -158,7 +162,7 @@ func (s *Scheduler) SetPlan(ctx context.Context, p Plan) (Plan, error) {
 			return Plan{}, sluice.BadField("calendar", p.Name, "opens at no time in the next year")
 		}
 	}
-	saved, before, err := s.store.SavePlan(ctx, s.namespace, p, now)
+	saved, before, err := s.store.ChangePlan(ctx, PlanChange{Namespace: s.namespace, Plan: p, Now: now})
 	if err != nil {
 		return Plan{}, err
 	}
@@ -179,7 +183,8 @@ func (s *Scheduler) pause(ctx context.Context, name string, paused bool) error {
 	if err := checkPlanName(name); err != nil {
 		return err
 	}
-	return s.store.PausePlan(ctx, s.namespace, name, paused, s.clock.now())
+	_, _, err := s.store.ChangePlan(ctx, PlanChange{Namespace: s.namespace, Plan: Plan{Name: name, Paused: paused}, Pause: true, Now: s.clock.now()})
+	return err
 }
 
 // Flush makes every node forget its cached plans.
@@ -193,7 +198,14 @@ func (s *Scheduler) Slot(ctx context.Context, event string) (Slot, error) {
 	if err := checkEvent(event); err != nil {
 		return Slot{}, err
 	}
-	return s.store.Slot(ctx, s.namespace, event)
+	slots, err := s.store.Slots(ctx, Selection{Namespace: s.namespace, Event: event, Max: 1})
+	if err == nil && len(slots) == 0 {
+		err = notFound("event", event)
+	}
+	if err != nil {
+		return Slot{}, err
+	}
+	return slots[0], nil
 }
 
 // Cancel takes back a slot that nobody has started. Its room is free again,
@@ -203,7 +215,7 @@ func (s *Scheduler) Cancel(ctx context.Context, event, reason string) (Slot, err
 	if err := checkEvent(event); err != nil {
 		return Slot{}, err
 	}
-	slot, err := s.store.Cancel(ctx, s.namespace, event, s.clock.now(), trim(reason))
+	slot, err := s.store.Change(ctx, s.change(event, Withdrawn, Change{Detail: trim(reason)}))
 	if err == nil {
 		s.roomIn(slot.Plan)
 	}

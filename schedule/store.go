@@ -17,22 +17,12 @@ type Store interface {
 	// Now is the time of the store, by which everything is scheduled.
 	Now(ctx context.Context) (time.Time, error)
 
-	// Plan is the active version of a plan.
-	Plan(ctx context.Context, namespace, name string) (*ActivePlan, error)
+	// Plans lists plans; see [PlanQuery].
+	Plans(ctx context.Context, q PlanQuery) ([]ActivePlan, error)
 
-	// Plans are the active versions of the first max plans after a name.
-	Plans(ctx context.Context, namespace, after string, max int) ([]Plan, error)
-
-	// Versions are the newest versions of a plan, the newest first.
-	Versions(ctx context.Context, namespace, name string, max int) ([]Plan, error)
-
-	// SavePlan makes p the active version, and answers it and the one before
-	// (its version is 0 if there was none). If p.Version is not 0 it must be
-	// the active one's. Nothing stays prepared.
-	SavePlan(ctx context.Context, namespace string, p Plan, now time.Time) (saved, before Plan, err error)
-
-	// PausePlan stops or resumes claiming.
-	PausePlan(ctx context.Context, namespace, name string, paused bool, now time.Time) error
+	// ChangePlan changes a plan, and returns it and what it was before (its
+	// version is 0 if there was none); see [PlanChange].
+	ChangePlan(ctx context.Context, c PlanChange) (saved, before Plan, err error)
 
 	// Flush tells everyone who watches to forget cached plans.
 	Flush(ctx context.Context) error
@@ -46,69 +36,89 @@ type Store interface {
 	// version is another.
 	Prepare(ctx context.Context, stretches []Stretch) error
 
-	// Assign finds a slot for one event.
-	Assign(ctx context.Context, s *Search) (Found, error)
+	// Assign finds slots for events of one plan, in order of their From. All
+	// searches have the same plan, version and time.
+	Assign(ctx context.Context, searches []Search) ([]Found, error)
 
-	// AssignBatch finds slots for events of one plan, in order of their
-	// From. All searches have the same plan, version and time.
-	AssignBatch(ctx context.Context, searches []Search) ([]Found, error)
+	// Slots lists slots; see [Selection]. ErrNotFound if there is no such
+	// plan. No slot of an event is no error.
+	Slots(ctx context.Context, q Selection) ([]Slot, error)
 
-	// Slot is the slot of an event.
-	Slot(ctx context.Context, namespace, event string) (Slot, error)
+	// Windows lists the windows of a plan that begin in [q.From, q.To) and
+	// have events, in order, q.Max at most.
+	Windows(ctx context.Context, q Selection) ([]Window, error)
 
-	// SlotsBetween are slots of a plan that are scheduled in [from, to), in
-	// order of their time and event, after a position.
-	SlotsBetween(ctx context.Context, namespace, plan string, from, to time.Time, after Position, max int) ([]Slot, error)
+	// Change does to the slot of an event what [Change.Apply] does, and adds
+	// the entries to the audit log. ErrNotFound if the event has none.
+	Change(ctx context.Context, c Change) (Slot, error)
 
-	// Windows are the windows of a plan that begin in [from, to) and have
-	// events, in order.
-	Windows(ctx context.Context, namespace, plan string, from, to time.Time, max int) ([]Window, error)
-
-	// Cancel takes back a slot that is waiting. One that is cancelled stays
-	// so; ErrConflict if it is past that.
-	Cancel(ctx context.Context, namespace, event string, now time.Time, detail string) (Slot, error)
-
-	// Unstarted are slots that are waiting, were never claimed, were created
-	// before a time and are scheduled before another, in order of their
-	// scheduled time and event, after a position.
-	Unstarted(ctx context.Context, namespace, plan string, created, scheduled time.Time, after Position, max int) ([]Slot, error)
-
-	// Reclaim removes a slot that is waiting and was never claimed, and
-	// gives its room back; ErrConflict if it was.
-	Reclaim(ctx context.Context, namespace, event string, now time.Time, detail string) (Slot, error)
-
-	// Claim takes slots that are due, those of no other claim.
+	// Claim claims slots that are due, those of no other claim, as Apply does
+	// with each: c.Max slots of c.Plan at most. None if the plan is paused.
 	Claim(ctx context.Context, c Claiming) ([]Slot, error)
 
-	// ClaimEvent takes the slot of one event that is waiting, due or not,
-	// until it is finished. ErrConflict if it is not waiting.
-	ClaimEvent(ctx context.Context, namespace, event, worker string, now time.Time) (Slot, error)
-
-	// NextDue is when the next slot of the plan is due; zero if none waits.
-	NextDue(ctx context.Context, namespace, plan string) (time.Time, error)
-
-	// Renew lets claims last until a time, and answers which of them are
+	// Renew lets claims last until a time, and returns which of them are
 	// lost.
 	Renew(ctx context.Context, namespace string, claims []Claim, until time.Time) ([]Claim, error)
-
-	// Finish ends a claim; ErrClaimLost if it is not the slot's any more.
-	Finish(ctx context.Context, namespace string, f Finish) error
 
 	// Audit reads the audit log.
 	Audit(ctx context.Context, namespace string, q AuditQuery) ([]Entry, error)
 
-	// Sweep takes one step of removing what is older than it is kept. It
-	// looks at no more rows than the step says, finds them by an index, and
-	// waits for nobody: if somebody else is at it, it removes nothing.
+	// Sweep takes one step of removing what is older than it is kept, or
+	// everything. It looks at no more rows than the step says, finds them by
+	// an index, and waits for nobody unless it removes everything: if somebody
+	// else is at it, it removes nothing.
 	Sweep(ctx context.Context, q Sweeping) (Swept, error)
 
-	// Erase takes one step of removing everything in a namespace, of at most
-	// so many rows. From its first step on a plan cannot be used, and when all
-	// of it is gone everyone who watches is told. Swept.Removed are the slots
-	// among the rows.
-	Erase(ctx context.Context, namespace string, max int) (Swept, error)
-
 	Close() error
+}
+
+// PlanQuery selects the active version of the plan of that name, or its newest
+// versions, the newest first. Without a name it selects the active versions of
+// the plans after After, in order of their names.
+type PlanQuery struct {
+	Namespace string
+	Name      string
+	Versions  bool
+	After     string
+	Max       int
+}
+
+// PlanChange makes Plan the active version of its plan, and nothing stays
+// prepared. If Plan.Version is not 0 it must be the active one's, else the
+// error is [ErrConflict]. With Pause only whether the plan is paused changes, to
+// Plan.Paused.
+type PlanChange struct {
+	Namespace string
+	Plan      Plan
+	Pause     bool
+	Now       time.Time
+}
+
+// Order is which slots a [Selection] lists, and in which order.
+type Order uint8
+
+// The orders.
+const (
+	// ByTime lists slots that are scheduled in [From, To).
+	ByTime Order = iota
+	// Unstarted lists slots that are waiting, were never claimed, were created
+	// before From and are scheduled before To.
+	Unstarted
+	// ByDue lists slots that are waiting or running and will be due, in order
+	// of that. It has no pages.
+	ByDue
+)
+
+// Selection selects the slot of an event, or slots of a plan, in order of their
+// time and event, after a position.
+type Selection struct {
+	Namespace string
+	Event     string
+	Plan      string
+	Order     Order
+	From, To  time.Time
+	After     Position
+	Max       int
 }
 
 // ActivePlan is the active version of a plan and how its windows lie.
@@ -207,33 +217,6 @@ type Claim struct {
 	Fence int64
 }
 
-// Finish is the end of a claim. Action is one of Finished, Retried, GaveUp and
-// Released.
-type Finish struct {
-	Claim
-	Action   Action
-	Now      time.Time
-	Due      time.Time // for Retried and Released: when the slot is due again
-	Granted  time.Time
-	Started  time.Time
-	Finished time.Time
-	Detail   string
-}
-
-// State is what the claim's end makes of the slot, and how many attempts it
-// gives back.
-func (f *Finish) State() (state State, attempts int) {
-	switch f.Action {
-	case Finished:
-		return Done, 0
-	case GaveUp:
-		return Failed, 0
-	case Released:
-		return Waiting, 1
-	}
-	return Waiting, 0
-}
-
 // SweepTarget is what a step of sweeping removes.
 type SweepTarget uint8
 
@@ -250,6 +233,12 @@ const (
 
 	// SweepAudit removes entries of the audit log.
 	SweepAudit
+
+	// SweepAll removes everything in the namespace, of any age: the rows of its
+	// first plan, and then the plan. From the first step on that plan cannot be
+	// used, and when all of it is gone everyone who watches is told.
+	// Swept.Removed are the slots among the rows.
+	SweepAll
 )
 
 // Sweeping is one step of sweeping a plan.

@@ -96,19 +96,19 @@ func (s *Scheduler) sweep(ctx context.Context) (removed Removed, err error) {
 		return removed, err
 	}
 	for after := ""; ; {
-		plans, err := s.store.Plans(ctx, s.namespace, after, maxPage)
+		plans, err := s.store.Plans(ctx, PlanQuery{Namespace: s.namespace, After: after, Max: maxPage})
 		if err != nil {
 			return removed, err
 		}
 		for i := range plans {
-			if err := s.sweepPlan(ctx, plans[i].Name, now, &removed); err != nil {
+			if err := s.sweepPlan(ctx, plans[i].Plan.Name, now, &removed); err != nil {
 				return removed, err
 			}
 		}
 		if len(plans) < maxPage {
 			return removed, nil
 		}
-		after = plans[len(plans)-1].Name
+		after = plans[len(plans)-1].Plan.Name
 	}
 }
 

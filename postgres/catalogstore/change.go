@@ -1,31 +1,24 @@
 package catalogstore
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/sqlcatalog"
 )
-
-// keptChanges is how many changes are kept for processes that are behind; one
-// that is further behind forgets everything it knows.
-const keptChanges = 10_000
 
 // Change is part of [catalog.Store]. It is one call of a function and so one
 // transaction and one round trip.
 func (c *Store) Change(ctx context.Context, b *catalog.Batch) (version int64, err error) {
-	if n := len(b.Mutations) + len(b.Events); n > maxBatch {
-		return 0, fmt.Errorf("postgres catalog: batch: %d mutations and events: must be at most %d", n, maxBatch)
+	if err := sqlcatalog.TooMany("mutations and events", len(b.Mutations)+len(b.Events)); err != nil {
+		return 0, err
 	}
-	args := append([]any{unprepared, c.db.Patience(), c.channel(), keptChanges, b.Namespace}, mutationArgs(b.Mutations)...)
+	args := append([]any{unprepared, c.db.Patience(), c.channel(), sqlcatalog.KeptChanges, b.Namespace}, mutationArgs(b.Mutations)...)
 	args = append(args, eventArgs(b.Events)...)
 	var fresh, conflict, present *int64
-	err = c.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = c.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		fresh, conflict, present = nil, nil, nil
 		return conn.QueryRow(ctx, c.db.In(`SELECT fresh, conflict, present FROM sluice.catalog_change_v1(
 			$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`), args...).
@@ -81,40 +74,4 @@ func (c columns) set(row int, values ...string) {
 	for i, v := range values {
 		c[i][row] = v
 	}
-}
-
-// MarkUsed is part of [catalog.Store].
-func (c *Store) MarkUsed(ctx context.Context, uses []catalog.Use) error {
-	type key struct{ namespace, id string }
-	latest := make(map[key]int64, len(uses))
-	for _, u := range uses {
-		k := key{u.Namespace, u.ID}
-		latest[k] = max(latest[k], u.At.UnixMicro())
-	}
-	keys := make([]key, 0, len(latest))
-	for k := range latest {
-		keys = append(keys, k)
-	}
-	// In the order in which everybody locks records.
-	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.id, b.id))
-	})
-	for part := range slices.Chunk(keys, maxBatch) {
-		texts, times := newColumns(2, len(part)), make([]int64, len(part))
-		for i, k := range part {
-			texts.set(i, k.namespace, k.id)
-			times[i] = latest[k]
-		}
-		err := c.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, c.db.In(`UPDATE sluice.catalog_record r SET used = k.at
-				FROM unnest($1::text[], $2::text[], $3::bigint[]) k (namespace, id, at)
-				WHERE r.namespace = k.namespace AND r.kind = 'key' AND r.id = k.id AND r.sub = '' AND r.used < k.at`),
-				texts[0], texts[1], times)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

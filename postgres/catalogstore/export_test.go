@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/sqlcatalog"
 )
 
 // Trace writes the messages of a connection of c to w. It is the next
@@ -27,26 +28,25 @@ type Sum catalog.UsageQuery
 // Explain is the plan of a list call, with figures of running it, or
 // that of a purge, without.
 func Explain(ctx context.Context, c *Store, query any) (plan string, err error) {
-	var s *statement
+	var s *sqlcatalog.Select
 	explain := "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF)"
 	switch q := query.(type) {
 	case catalog.ListQuery:
-		s, err = listStatement(q)
+		s, err = sqlcatalog.ListStatement(q)
 	case catalog.EventQuery:
-		s, err = eventsStatement(q)
+		s, err = sqlcatalog.EventsStatement(q)
 	case catalog.UsageQuery:
 		s, err = usageStatement(q)
 	case Sum:
 		s, err = sumStatement(catalog.UsageQuery(q))
 	case catalog.Purge:
-		selection := purgeSelections(q)[0]
-		s, explain = selection.remove(q.Max), "EXPLAIN"
+		s, explain = &sqlcatalog.Select{Statement: c.PurgeStatement(q, sqlcatalog.Spans(q)[0], q.Max)}, "EXPLAIN"
 	}
 	if err != nil {
 		return "", err
 	}
-	values := make([]string, len(s.args))
-	for i, arg := range s.args {
+	values := make([]string, len(s.Args))
+	for i, arg := range s.Args {
 		values[i] = "'" + strings.ReplaceAll(fmt.Sprint(arg), "'", "''") + "'"
 	}
 	err = c.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -60,7 +60,7 @@ func Explain(ctx context.Context, c *Store, query any) (plan string, err error) 
 			return err
 		}
 		// As the pool does it: prepared, with a plan for any values.
-		if _, err := tx.Exec(ctx, "PREPARE explained AS "+c.db.In(s.text)); err != nil {
+		if _, err := tx.Exec(ctx, "PREPARE explained AS "+c.db.In(s.SQL)); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, explain+" EXECUTE explained("+strings.Join(values, ", ")+")", pgx.QueryExecModeSimpleProtocol)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -14,12 +13,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/sqlcatalog"
+	"github.com/sluice-go/sluice/internal/sqldb"
 )
 
 // AddUsage is part of [catalog.Store].
 func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
-	if len(b.Rows) > maxBatch {
-		return fmt.Errorf("postgres catalog: usage: %d rows: must be at most %d", len(b.Rows), maxBatch)
+	if err := sqlcatalog.TooMany("rows of usage", len(b.Rows)); err != nil {
+		return err
 	}
 	rows := slices.Clone(b.Rows)
 	slices.SortFunc(rows, func(a, b catalog.UsageRow) int {
@@ -37,7 +38,7 @@ func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 		texts.set(i, r.Namespace, string(r.Span), r.Entity, r.Resource, r.Limit)
 		starts[i], amounts[i], counts[i], lasts[i] = r.Seconds(), r.Amount, r.Count, r.Microseconds()
 	}
-	return c.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	return c.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, c.db.In(`SELECT sluice.catalog_add_usage_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`),
 			unprepared, c.db.Patience(), b.Node, b.Seq, texts[0], texts[1], texts[2], texts[3], texts[4], starts, amounts, counts, lasts)
 		return err
@@ -47,27 +48,7 @@ func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 // Usage is part of [catalog.Store].
 func (c *Store) Usage(ctx context.Context, q catalog.UsageQuery) (catalog.UsagePage, error) {
 	s, err := usageStatement(q)
-	if err != nil {
-		return catalog.UsagePage{}, err
-	}
-	rows, err := list(ctx, c, s, func(row pgx.CollectableRow) (catalog.UsageRow, error) {
-		r := catalog.UsageRow{Namespace: q.Namespace, Span: q.Span}
-		var start, last int64
-		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &start, &r.Amount, &r.Count, &last)
-		r.Stored(start, last)
-		return r, err
-	})
-	page := catalog.UsagePage{Rows: rows}
-	if len(rows) > q.Max {
-		page.Rows = rows[:q.Max]
-		last := &page.Rows[q.Max-1]
-		start := strconv.FormatInt(last.Seconds(), 10)
-		page.Next = catalog.EncodeCursor(start, last.Entity, last.Limit)
-		if q.Entity != "" {
-			page.Next = catalog.EncodeCursor(last.Resource, last.Limit, start)
-		}
-	}
-	return page, err
+	return c.Store.Usage(ctx, q, s, err)
 }
 
 // maxSeries is how many series one page of sums looks at. Where most have no
@@ -85,10 +66,7 @@ type series struct {
 // SumUsage is part of [catalog.Store].
 func (c *Store) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.UsagePage, error) {
 	s, err := sumStatement(q)
-	if err != nil {
-		return catalog.UsagePage{}, err
-	}
-	found, err := list(ctx, c, s, func(row pgx.CollectableRow) (series, error) {
+	found, err := sqlcatalog.List(ctx, &c.Store, s, err, func(row sqldb.Row) (series, error) {
 		r := series{UsageRow: catalog.UsageRow{Namespace: q.Namespace, Span: q.Span}}
 		var last int64
 		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last, &r.rows, &r.looked)
@@ -114,29 +92,9 @@ func (c *Store) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.Usa
 	return page, err
 }
 
-// Totals is part of [catalog.Store].
-func (c *Store) Totals(ctx context.Context, namespace string, asked []catalog.Series) ([]catalog.UsageRow, error) {
-	names := newColumns(3, len(asked))
-	for i := range asked {
-		names.set(i, asked[i].Entity, asked[i].Resource, asked[i].Limit)
-	}
-	var s statement
-	s.add(`SELECT u.entity, u.resource, u.lim, u.amount, u.count, u.last
-		FROM unnest(?::text[], ?::text[], ?::text[]) a (entity, resource, lim) JOIN sluice.catalog_usage u
-		ON u.namespace = ? AND u.span = 'total' AND u.entity = a.entity COLLATE "C" AND u.resource = a.resource COLLATE "C"
-		AND u.lim = a.lim COLLATE "C" AND u.start = 0`, names[0], names[1], names[2], namespace)
-	return list(ctx, c, &s, func(row pgx.CollectableRow) (catalog.UsageRow, error) {
-		r := catalog.UsageRow{Namespace: namespace, Span: catalog.Total}
-		var last int64
-		err := row.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last)
-		r.Stored(0, last)
-		return r, err
-	})
-}
-
 // usageStatement lists the rows of an entity series by series, and those of a
 // resource alone in order of time.
-func usageStatement(q catalog.UsageQuery) (*statement, error) {
+func usageStatement(q catalog.UsageQuery) (*sqlcatalog.Select, error) {
 	after, err := catalog.DecodeCursor(q.Cursor, 3)
 	if err != nil {
 		return nil, err
@@ -146,38 +104,38 @@ func usageStatement(q catalog.UsageQuery) (*statement, error) {
 		return n
 	}
 	from, to := q.Window()
-	var s statement
+	s := &sqlcatalog.Select{}
 	switch {
 	case q.Entity != "":
 		first, begin := []string{q.Entity, q.Resource, ""}, from
 		if after != nil {
 			first, begin = []string{q.Entity, after[0], after[1]}, max(from, number(2)+1)
 		}
-		s.series(q, math.MaxInt32, ">=", first)
+		addSeries(s, q, math.MaxInt32, ">=", first)
 		// Only the series that the page before ended in begins later.
-		s.add(` SELECT s.entity, s.resource, s.lim, t.start, t.amount, t.count, t.last FROM series s CROSS JOIN LATERAL (
+		s.Add(` SELECT s.entity, s.resource, s.lim, t.start, t.amount, t.count, t.last FROM series s CROSS JOIN LATERAL (
 				SELECT u.start, u.amount, u.count, u.last FROM sluice.catalog_usage u WHERE u.namespace = ? AND u.span = ?
 				AND u.entity = s.entity AND u.resource = s.resource AND u.lim = s.lim
 				AND u.start >= CASE WHEN s.resource = ? AND s.lim = ? THEN ?::bigint ELSE ?::bigint END AND u.start < ?
 				ORDER BY u.start
 			) t LIMIT ?`, q.Namespace, string(q.Span), first[1], first[2], begin, from, to, q.Max+1)
 	case q.Resource != "":
-		s.add(`SELECT u.entity, u.resource, u.lim, u.start, u.amount, u.count, u.last FROM sluice.catalog_usage_indexed u
+		s.Add(`SELECT u.entity, u.resource, u.lim, u.start, u.amount, u.count, u.last FROM sluice.catalog_usage_indexed u
 			WHERE u.namespace = ? AND u.span = ? AND u.resource = ?`, q.Namespace, string(q.Span), q.Resource)
 		if after != nil && number(0) >= from {
-			s.add(` AND (u.start, u.entity, u.lim) > (?, ?, ?)`, number(0), after[1], after[2])
+			s.Add(` AND (u.start, u.entity, u.lim) > (?, ?, ?)`, number(0), after[1], after[2])
 		} else {
-			s.add(` AND u.start >= ?`, from)
+			s.Add(` AND u.start >= ?`, from)
 		}
-		s.add(` AND u.start < ? ORDER BY u.start, u.entity, u.lim LIMIT ?`, to, q.Max+1)
+		s.Add(` AND u.start < ? ORDER BY u.start, u.entity, u.lim LIMIT ?`, to, q.Max+1)
 	default:
 		return nil, errors.New("postgres catalog: usage: an entity or a resource must be named")
 	}
-	return &s, nil
+	return s, nil
 }
 
 // sumStatement adds up one series after the other until the page is full.
-func sumStatement(q catalog.UsageQuery) (*statement, error) {
+func sumStatement(q catalog.UsageQuery) (*sqlcatalog.Select, error) {
 	after, err := catalog.DecodeCursor(q.Cursor, 3)
 	if err != nil {
 		return nil, err
@@ -187,23 +145,23 @@ func sumStatement(q catalog.UsageQuery) (*statement, error) {
 		after, sign = []string{q.Entity, q.Resource, ""}, ">="
 	}
 	from, to := q.Window()
-	var s statement
-	s.series(q, maxSeries, sign, after)
-	s.add(` SELECT s.entity, s.resource, s.lim, t.amount, t.count, t.last, t.rows, s.looked FROM series s CROSS JOIN LATERAL (
+	s := &sqlcatalog.Select{}
+	addSeries(s, q, maxSeries, sign, after)
+	s.Add(` SELECT s.entity, s.resource, s.lim, t.amount, t.count, t.last, t.rows, s.looked FROM series s CROSS JOIN LATERAL (
 			SELECT coalesce(sum(u.amount), 0)::bigint AS amount, coalesce(sum(u.count), 0)::bigint AS count,
 				coalesce(max(u.last), 0) AS last, count(*) AS rows
 			FROM sluice.catalog_usage u WHERE u.namespace = ? AND u.span = ? AND u.entity = s.entity COLLATE "C"
 			AND u.resource = s.resource COLLATE "C" AND u.lim = s.lim COLLATE "C" AND u.start >= ? AND u.start < ?
 		) t WHERE t.rows > 0 OR s.looked = ? LIMIT ?`,
 		q.Namespace, string(q.Span), from, to, maxSeries, q.Max+1)
-	return &s, nil
+	return s, nil
 }
 
-// series begins a statement with the series that q selects, in order, from
+// addSeries begins a statement with the series that q selects, in order, from
 // first on, which is an entity, a resource and a limit, and no more than most.
 // It jumps from each to the next, however many rows they have, and no further
 // than is asked of it.
-func (s *statement) series(q catalog.UsageQuery, most int, sign string, first []string) {
+func addSeries(s *sqlcatalog.Select, q catalog.UsageQuery, most int, sign string, first []string) {
 	table, where, order := "catalog_usage", "", "entity, resource, lim"
 	fixed, from := []any{q.Namespace, string(q.Span)}, []any{first[0], first[1], first[2]}
 	switch {
@@ -219,13 +177,18 @@ func (s *statement) series(q catalog.UsageQuery, most int, sign string, first []
 	}
 	u := prefixed("u.", order)
 	step := func(sign, place string, args ...any) {
-		s.add(`SELECT u.entity, u.resource, u.lim FROM sluice.`+table+` u WHERE u.namespace = ? AND u.span = ?`+where, fixed...)
-		s.add(` AND (`+u+`) `+sign+` (`+place+`)`, args...)
-		s.add(` ORDER BY ` + u + ` LIMIT 1`)
+		s.Add(`SELECT u.entity, u.resource, u.lim FROM sluice.`+table+` u WHERE u.namespace = ? AND u.span = ?`+where, fixed...)
+		s.Add(` AND (`+u+`) `+sign+` (`+place+`)`, args...)
+		s.Add(` ORDER BY ` + u + ` LIMIT 1`)
 	}
-	s.add(`WITH RECURSIVE series AS (SELECT n.*, 1 AS looked FROM (`)
+	s.Add(`WITH RECURSIVE series AS (SELECT n.*, 1 AS looked FROM (`)
 	step(sign, strings.TrimSuffix(strings.Repeat("?, ", len(from)), ", "), from...)
-	s.add(`) n UNION ALL SELECT n.*, p.looked + 1 FROM series p CROSS JOIN LATERAL (`)
+	s.Add(`) n UNION ALL SELECT n.*, p.looked + 1 FROM series p CROSS JOIN LATERAL (`)
 	step(">", prefixed("p.", order))
-	s.add(`) n WHERE p.looked < ?)`, most)
+	s.Add(`) n WHERE p.looked < ?)`, most)
+}
+
+// prefixed puts the name of a table before each column.
+func prefixed(table, columns string) string {
+	return table + strings.ReplaceAll(columns, ", ", ", "+table)
 }

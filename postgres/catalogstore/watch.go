@@ -57,7 +57,7 @@ func (c *Store) watchPooled(ctx context.Context, changed func(catalog.Changed)) 
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		err := c.read(ctx, func(ctx context.Context, conn *pgx.Conn) error { return r.read(ctx, c, conn) })
+		err := c.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error { return r.read(ctx, c, conn) })
 		if err != nil {
 			return err
 		}

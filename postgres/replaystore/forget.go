@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/postgres"
 )
@@ -17,13 +15,9 @@ func (r *Store) ForgetAll(ctx context.Context, whose idempotency.Whose, most int
 	if whose.Below {
 		froms, tos = namesBelow(whose.Tenant)
 	}
-	err = r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, r.sql.forgetAll, first[:], last[:], postgres.Text(whose.Tenant), froms, tos, most).Scan(&n)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
+	_, err = r.one(ctx, []any{&n}, "SELECT sluice.forget_replays_v1($1, $2, $3, $4, $5, $6)",
+		first[:], last[:], postgres.Text(whose.Tenant), froms, tos, most)
+	return n, err
 }
 
 // namesBelow are the ranges in which names lie that begin with a name and a

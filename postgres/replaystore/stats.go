@@ -3,9 +3,8 @@ package replaystore
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/sqldb"
 	"github.com/sluice-go/sluice/postgres"
 )
 
@@ -29,8 +28,9 @@ func (r *Store) Note(ctx context.Context, a *idempotency.Activity) error {
 		times = append(times, p.N)
 		ats = append(ats, p.At.UnixMicro())
 	}
-	return r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, r.sql.note, r.db.Given(), everyones, tenants, names, counts, ids, times, ats)
+	return r.db.Single(ctx, func(tx sqldb.Tx) error {
+		_, err := tx.Exec(sqldb.Do("SELECT sluice.note_replays_v1($1, $2, $3, $4, $5, $6, $7, $8)",
+			r.db.Given(), everyones, tenants, names, counts, ids, times, ats))
 		return err
 	})
 }
@@ -41,42 +41,30 @@ func (r *Store) Stats(ctx context.Context, q idempotency.Query) (s idempotency.S
 	if q.Everyone {
 		tenant = ""
 	}
-	err = r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = r.db.View(ctx, func(tx sqldb.Tx) error {
 		s = idempotency.Stats{}
-		rows, err := conn.Query(ctx, r.sql.stats, q.Everyone, tenant)
-		if err != nil {
-			return err
-		}
-		var (
-			name  string
-			value int64
-		)
-		_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+		return tx.Query(func(row sqldb.Row) error {
+			var name string
+			var value int64
+			err := row.Scan(&name, &value)
 			s.Add(postgres.Untext(name), value)
-			return nil
-		})
-		return err
+			return err
+		}, "SELECT name, value FROM sluice.replay_figure WHERE everyone = $1 AND tenant = $2", q.Everyone, tenant)
 	})
-	return s, postgres.ReadError(err)
+	return s, err
 }
 
 // Recent returns the records that were replayed last.
 func (r *Store) Recent(ctx context.Context, q idempotency.Query) (recent []idempotency.Record, err error) {
-	err = r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		recent = nil
-		rows, err := conn.Query(ctx, r.sql.recent, r.db.Given(), q.Everyone, postgres.Text(q.Tenant), q.Max)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var row recordRow
-			if err := rows.Scan(row.fields()...); err != nil {
-				return err
-			}
-			recent = append(recent, row.record())
-		}
-		return rows.Err()
+	err = r.db.View(ctx, func(tx sqldb.Tx) error {
+		recent, err = sqldb.All(tx, func(row sqldb.Row) (idempotency.Record, error) {
+			var w recordRow
+			err := row.Scan(w.fields()...)
+			return w.record(), err
+		}, "SELECT "+clock+", "+columns+`, NULL::bytea FROM sluice.replay
+			WHERE replays > 0 AND expires > `+clock+` AND ($2 OR tenant = $3) ORDER BY replayed DESC, key LIMIT $4`,
+			r.db.Given(), q.Everyone, postgres.Text(q.Tenant), q.Max)
+		return err
 	})
-	return recent, postgres.ReadError(err)
+	return recent, err
 }

@@ -3,22 +3,17 @@ package replaystore
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/sqldb"
 	"github.com/sluice-go/sluice/postgres"
 )
 
 // Store is an [idempotency.Store] on PostgreSQL. It is safe for concurrent
 // use.
-type Store struct {
-	db  *postgres.DB
-	sql statements
-}
+type Store struct{ db *postgres.DB }
 
 var _ idempotency.Store = (*Store)(nil)
 
@@ -28,7 +23,7 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db, newStatements(db.In)}, nil
+	return &Store{db}, nil
 }
 
 // Close ends all connections.
@@ -38,35 +33,11 @@ func (r *Store) Close() error { return r.db.Close() }
 const columns = `tenant, method, route, key, fingerprint, state, token, attempts, started, lease, lease_ends,
 	finished, expires, replays, replayed, size`
 
-type statements struct {
-	claim, extend, finish, release, lookup, forget, forgetAll, note, stats, recent, sweep string
-}
+// As a subquery, the clock is read once and an index can be used.
+const clock = "(SELECT sluice.clock_v1($1))"
 
-func newStatements(in func(string) string) statements {
-	// As a subquery, the clock is read once and an index can be used.
-	s := statements{
-		claim: `SELECT c.verdict, c.now, ` + qualified("(c.record).") + `, (c.record).result
-			FROM sluice.claim_replay_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) c`,
-		extend: `UPDATE sluice.replay SET lease = $4, lease_ends = (SELECT sluice.clock_v1($1)) + $4
-			WHERE id = $2 AND token = $3 AND state = 0 AND expires > (SELECT sluice.clock_v1($1))`,
-		finish: `SELECT sluice.finish_replay_v1($1, $2, $3, $4, $5, $6)`,
-		release: `DELETE FROM sluice.replay
-			WHERE id = $2 AND token = $3 AND state = 0 AND expires > (SELECT sluice.clock_v1($1))`,
-		lookup:    `SELECT (SELECT sluice.clock_v1($1)), ` + columns + `, result FROM sluice.replay WHERE id = $2`,
-		forget:    `DELETE FROM sluice.replay WHERE id = $2 RETURNING expires > sluice.clock_v1($1)`,
-		forgetAll: `SELECT sluice.forget_replays_v1($1, $2, $3, $4, $5, $6)`,
-		note:      `SELECT sluice.note_replays_v1($1, $2, $3, $4, $5, $6, $7, $8)`,
-		stats:     `SELECT name, value FROM sluice.replay_figure WHERE everyone = $1 AND tenant = $2`,
-		recent: `SELECT (SELECT sluice.clock_v1($1)), ` + columns + `, NULL::bytea FROM sluice.replay
-			WHERE replays > 0 AND expires > (SELECT sluice.clock_v1($1)) AND ($2 OR tenant = $3)
-			ORDER BY replayed DESC, key LIMIT $4`,
-		sweep: `SELECT sluice.sweep_replays_v1($1, $2, $3)`,
-	}
-	for _, text := range []*string{&s.claim, &s.extend, &s.finish, &s.release, &s.lookup, &s.forget, &s.forgetAll, &s.note, &s.stats, &s.recent, &s.sweep} {
-		*text = in(*text)
-	}
-	return s
-}
+var claim = "SELECT c.verdict, c.now, " + qualified("(c.record).") + `, (c.record).result
+	FROM sluice.claim_replay_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) c`
 
 func qualified(with string) string {
 	names := strings.Split(columns, ",")
@@ -118,6 +89,16 @@ func (w *recordRow) record() idempotency.Record {
 	return r
 }
 
+// one runs a statement, which is a transaction of its own, and reads its row. It
+// reports whether there is one.
+func (r *Store) one(ctx context.Context, to []any, sql string, args ...any) (found bool, err error) {
+	err = r.db.Single(ctx, func(tx sqldb.Tx) error {
+		found, err = sqldb.One(tx, to, sql, args...)
+		return err
+	})
+	return found, err
+}
+
 // Claim claims a key.
 func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.Answer, error) {
 	s, id := &c.Scope, c.Scope.ID()
@@ -125,66 +106,55 @@ func (r *Store) Claim(ctx context.Context, c *idempotency.Claim) (idempotency.An
 		row     recordRow
 		verdict int16
 	)
-	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		row, verdict = recordRow{}, 0
-		return conn.QueryRow(ctx, r.sql.claim, r.db.Given(), id[:], postgres.Text(s.Tenant), postgres.Text(s.Method), postgres.Text(s.Route), postgres.Text(s.Key),
-			c.Fingerprint[:], c.Token[:], c.Life.Microseconds(), c.TTL.Microseconds(), c.TakeOver).
-			Scan(append([]any{&verdict}, row.fields()...)...)
-	})
+	_, err := r.one(ctx, append([]any{&verdict}, row.fields()...), claim,
+		r.db.Given(), id[:], postgres.Text(s.Tenant), postgres.Text(s.Method), postgres.Text(s.Route), postgres.Text(s.Key),
+		c.Fingerprint[:], c.Token[:], c.Life.Microseconds(), c.TTL.Microseconds(), c.TakeOver)
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
 	return idempotency.Answer{Verdict: idempotency.Verdict(verdict), Record: row.record(), Now: time.UnixMicro(row.now)}, nil
 }
 
-// held runs a statement that changes a row only for the holder of its claim.
+// held runs a statement that returns whether it did something, which it does
+// only for the holder of a claim.
 func (r *Store) held(ctx context.Context, sql string, args ...any) error {
-	changed := int64(0)
-	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		tag, err := conn.Exec(ctx, sql, args...)
-		changed = tag.RowsAffected()
+	var held bool
+	if _, err := r.one(ctx, []any{&held}, sql, args...); err != nil {
 		return err
-	})
-	if err == nil && changed == 0 {
+	}
+	if !held {
 		return idempotency.ErrLost
 	}
-	return err
+	return nil
 }
 
 // Extend extends a running claim.
 func (r *Store) Extend(ctx context.Context, id idempotency.ID, token idempotency.Token, life time.Duration) error {
-	return r.held(ctx, r.sql.extend, r.db.Given(), id[:], token[:], life.Microseconds())
+	return r.held(ctx, "UPDATE sluice.replay SET lease = $4, lease_ends = "+clock+` + $4
+		WHERE id = $2 AND token = $3 AND state = 0 AND expires > `+clock+" RETURNING true", r.db.Given(), id[:], token[:], life.Microseconds())
 }
 
 // Release ends a running claim.
 func (r *Store) Release(ctx context.Context, id idempotency.ID, token idempotency.Token) error {
-	return r.held(ctx, r.sql.release, r.db.Given(), id[:], token[:])
+	return r.held(ctx, "DELETE FROM sluice.replay WHERE id = $2 AND token = $3 AND state = 0 AND expires > "+clock+" RETURNING true",
+		r.db.Given(), id[:], token[:])
 }
 
 // Finish stores a result.
 func (r *Store) Finish(ctx context.Context, f *idempotency.Finish) error {
-	var held bool
-	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, r.sql.finish, r.db.Given(), f.ID[:], f.Token[:], int16(f.State), f.TTL.Microseconds(), f.Result).Scan(&held)
-	})
-	if err == nil && !held {
-		return idempotency.ErrLost
-	}
-	return err
+	return r.held(ctx, "SELECT sluice.finish_replay_v1($1, $2, $3, $4, $5, $6)",
+		r.db.Given(), f.ID[:], f.Token[:], int16(f.State), f.TTL.Microseconds(), f.Result)
 }
 
 // Lookup returns a record.
 func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
 	var row recordRow
-	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		row = recordRow{}
-		return conn.QueryRow(ctx, r.sql.lookup, r.db.Given(), id[:]).Scan(row.fields()...)
-	})
+	found, err := r.one(ctx, row.fields(), "SELECT "+clock+", "+columns+", result FROM sluice.replay WHERE id = $2", r.db.Given(), id[:])
 	switch {
-	case errors.Is(err, pgx.ErrNoRows), err == nil && row.expired():
-		return idempotency.Record{}, idempotency.ErrNotFound
 	case err != nil:
 		return idempotency.Record{}, postgres.ReadError(err)
+	case !found || row.expired():
+		return idempotency.Record{}, idempotency.ErrNotFound
 	}
 	return row.record(), nil
 }
@@ -192,10 +162,8 @@ func (r *Store) Lookup(ctx context.Context, id idempotency.ID) (idempotency.Reco
 // Forget deletes a record.
 func (r *Store) Forget(ctx context.Context, id idempotency.ID) error {
 	var alive bool
-	err := r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, r.sql.forget, r.db.Given(), id[:]).Scan(&alive)
-	})
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && !alive {
+	_, err := r.one(ctx, []any{&alive}, "DELETE FROM sluice.replay WHERE id = $2 RETURNING expires > sluice.clock_v1($1)", r.db.Given(), id[:])
+	if err == nil && !alive {
 		return idempotency.ErrNotFound
 	}
 	return err
@@ -203,8 +171,6 @@ func (r *Store) Forget(ctx context.Context, id idempotency.ID) error {
 
 // Sweep deletes some of what has expired.
 func (r *Store) Sweep(ctx context.Context, most int) (n int, err error) {
-	err = r.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, r.sql.sweep, r.db.Given(), most, idempotency.KeepStats.Microseconds()).Scan(&n)
-	})
+	_, err = r.one(ctx, []any{&n}, "SELECT sluice.sweep_replays_v1($1, $2, $3)", r.db.Given(), most, idempotency.KeepStats.Microseconds())
 	return n, err
 }

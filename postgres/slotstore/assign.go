@@ -1,15 +1,15 @@
 package slotstore
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/sluice-go/sluice/internal/sqldb"
+	"github.com/sluice-go/sluice/internal/sqlslots"
 	"github.com/sluice-go/sluice/schedule"
 )
 
@@ -26,9 +26,9 @@ func (s *Store) Prepare(ctx context.Context, stretches []schedule.Stretch) error
 			starts, sizes, caps, opens = append(starts, w.Start), append(sizes, w.Size), append(caps, int32(w.Max)), append(opens, formatOpen(w.Open))
 		}
 	}
-	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	return s.db.Single(ctx, func(tx sqldb.Tx) error {
 		var fresh bool
-		err := conn.QueryRow(ctx, s.sql.prepare, s.db.Patience(), stretches[0].Plan, stretches[0].Version, froms, tos, starts, sizes, caps, opens).Scan(&fresh)
+		_, err := sqldb.One(tx, []any{&fresh}, prepareSQL, s.db.Patience(), stretches[0].Plan, stretches[0].Version, froms, tos, starts, sizes, caps, opens)
 		if err == nil && !fresh {
 			err = schedule.ErrStale
 		}
@@ -65,20 +65,24 @@ func parseOpen(text *string) ([]int64, error) {
 	return open, nil
 }
 
-// Assign finds a slot for one event.
-func (s *Store) Assign(ctx context.Context, q *schedule.Search) (found schedule.Found, err error) {
-	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+// assignOne finds a slot for one event.
+func (s *Store) assignOne(ctx context.Context, q *schedule.Search) (found schedule.Found, err error) {
+	err = s.db.Single(ctx, func(tx sqldb.Tx) error {
 		for {
-			found, err = s.assignOnce(ctx, conn, q)
-			if err != nil || found.Status != schedule.Existed {
+			err := tx.Query(func(row sqldb.Row) error {
+				found, err = scanFound(row, q)
 				return err
+			}, assignSQL, s.db.Patience(), q.Namespace, q.Event, q.Plan, q.Version, q.From, q.Until,
+				q.Earliest, q.Jitter, q.Requested, q.Now, sqlslots.Payload(q.Payload))
+			if err != nil || found.Status != schedule.Existed {
+				return cmp.Or(err, stale(found))
 			}
-			slots, err := s.existing(ctx, conn, q.Namespace, []string{q.Event})
+			slots, err := s.existing(tx, q.Namespace, []string{q.Event})
 			if err != nil {
 				return err
 			}
 			if slot, ok := slots[q.Event]; ok {
-				found = existingSlot(slot, q)
+				found = sqlslots.Existing(slot, q)
 				return nil
 			}
 			// It was reclaimed meanwhile.
@@ -87,12 +91,17 @@ func (s *Store) Assign(ctx context.Context, q *schedule.Search) (found schedule.
 	return found, err
 }
 
-func (s *Store) assignOnce(ctx context.Context, conn *pgx.Conn, q *schedule.Search) (schedule.Found, error) {
-	return scanFound(conn.QueryRow(ctx, s.sql.assign, s.db.Patience(), q.Namespace, q.Event, q.Plan, q.Version, q.From, q.Until,
-		q.Earliest, q.Jitter, q.Requested, q.Now, slotPayload(q.Payload)), q)
+// isStale is the status of a search under an old version of the plan.
+const isStale schedule.FoundStatus = 255
+
+func stale(found ...schedule.Found) error {
+	if len(found) > 0 && found[0].Status == isStale {
+		return schedule.ErrStale
+	}
+	return nil
 }
 
-func scanFound(row pgx.Row, q *schedule.Search) (schedule.Found, error) {
+func scanFound(row sqldb.Row, q *schedule.Search) (schedule.Found, error) {
 	var (
 		status                        int
 		window, at, unprepared, first *int64
@@ -103,14 +112,11 @@ func scanFound(row pgx.Row, q *schedule.Search) (schedule.Found, error) {
 	if err := row.Scan(&status, &window, &at, &unprepared, &first, &found.Contended, &depth, &frontier); err != nil {
 		return found, err
 	}
-	if status < 0 {
-		return found, schedule.ErrStale
-	}
-	found.Status = schedule.FoundStatus(status)
+	found.Status = schedule.FoundStatus(status) // -1 is isStale
 	switch found.Status {
 	case schedule.Assigned:
 		found.First = *first
-		found.Slot = newSlot(q, *window, *at)
+		found.Slot = sqlslots.New(q, *window, *at)
 	case schedule.Unprepared:
 		found.At = *unprepared
 		if len(found.Contended) == 0 {
@@ -138,32 +144,28 @@ func (s *Store) assignFew(ctx context.Context, searches []schedule.Search) ([]sc
 	froms, untils, earliest, requested := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for k, i := range order {
 		q := &searches[i]
-		events[k], payloads[k], jitters[k] = q.Event, slotPayload(q.Payload), q.Jitter
+		events[k], payloads[k], jitters[k] = q.Event, sqlslots.Payload(q.Payload), q.Jitter
 		froms[k], untils[k], earliest[k], requested[k] = q.From, q.Until, q.Earliest, q.Requested
 	}
 	first := &searches[0]
 	found := make([]schedule.Found, n)
-	err := s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.sql.assignFew, s.db.Patience(), first.Namespace, events, first.Plan, first.Version,
-			froms, untils, earliest, jitters, requested, first.Now, payloads)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
+	err := s.db.Single(ctx, func(tx sqldb.Tx) error {
 		var had []string
-		for k := 0; rows.Next(); k++ {
+		k := 0
+		err := tx.Query(func(row sqldb.Row) (err error) {
 			i := order[k]
-			if found[i], err = scanFound(rows, &searches[i]); err != nil {
-				return err
-			}
+			k++
+			found[i], err = scanFound(row, &searches[i])
 			if found[i].Status == schedule.Existed {
 				had = append(had, searches[i].Event)
 			}
-		}
-		if err := rows.Err(); err != nil || len(had) == 0 {
+			return err
+		}, assignFewSQL, s.db.Patience(), first.Namespace, events, first.Plan, first.Version,
+			froms, untils, earliest, jitters, requested, first.Now, payloads)
+		if err := cmp.Or(err, stale(found...)); err != nil || len(had) == 0 {
 			return err
 		}
-		old, err := s.existing(ctx, conn, first.Namespace, had)
+		old, err := s.existing(tx, first.Namespace, had)
 		if err != nil {
 			return err
 		}
@@ -172,7 +174,7 @@ func (s *Store) assignFew(ctx context.Context, searches []schedule.Search) ([]sc
 				continue
 			}
 			if slot, ok := old[searches[i].Event]; ok {
-				found[i] = existingSlot(slot, &searches[i])
+				found[i] = sqlslots.Existing(slot, &searches[i])
 			} else {
 				found[i] = schedule.Found{Status: schedule.Again} // reclaimed meanwhile
 			}
@@ -182,43 +184,12 @@ func (s *Store) assignFew(ctx context.Context, searches []schedule.Search) ([]sc
 	return found, err
 }
 
-func newSlot(q *schedule.Search, window, at int64) schedule.Slot {
-	return schedule.Slot{
-		Event: q.Event, Plan: q.PlanName, Version: q.Version, Window: fromMicros(window), Scheduled: fromMicros(at),
-		Requested: fromMicros(q.Requested), Created: fromMicros(q.Now), Due: fromMicros(at), Payload: q.Payload,
-	}
-}
-
-func existingSlot(slot schedule.Slot, q *schedule.Search) schedule.Found {
-	slot.Existing = true
-	if slot.Plan != q.PlanName {
-		return schedule.Found{Status: schedule.Elsewhere, Slot: slot}
-	}
-	return schedule.Found{Status: schedule.Existed, Slot: slot}
-}
-
-func slotPayload(p json.RawMessage) []byte {
-	if len(p) == 0 {
-		return nil
-	}
-	return p
-}
-
 // existing are those of the events that have slots.
-func (s *Store) existing(ctx context.Context, q interface {
-	Query(context.Context, string, ...any) (pgx.Rows, error)
-}, namespace string, events []string) (map[string]schedule.Slot, error) {
-	rows, err := q.Query(ctx, s.sql.slot, namespace, events)
-	if err != nil {
-		return nil, err
-	}
-	slots, err := pgx.CollectRows(rows, scanStoredSlot)
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) existing(tx sqldb.Tx, namespace string, events []string) (map[string]schedule.Slot, error) {
+	slots, err := sqldb.All(tx, sqlslots.Scan, slotSQL, namespace, events)
 	byEvent := make(map[string]schedule.Slot, len(slots))
 	for _, slot := range slots {
 		byEvent[slot.Event] = slot
 	}
-	return byEvent, nil
+	return byEvent, err
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/sluice-go/sluice/internal/sqldb"
+	"github.com/sluice-go/sluice/internal/sqlslots"
 	"github.com/sluice-go/sluice/schedule"
 )
 
@@ -45,10 +45,13 @@ type grabbed struct {
 // errSeenBefore undoes a batch some of whose events had slots.
 var errSeenBefore = errors.New("events of the batch have slots already")
 
-// AssignBatch finds slots for events of one plan, in one transaction. If they
-// are many it locks the windows, shares them out, and inserts all slots at
-// once.
-func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) ([]schedule.Found, error) {
+// Assign finds slots for events of one plan, in one transaction. If they are many
+// it locks the windows, shares them out, and inserts all slots at once.
+func (s *Store) Assign(ctx context.Context, searches []schedule.Search) ([]schedule.Found, error) {
+	if len(searches) == 1 {
+		found, err := s.assignOne(ctx, &searches[0])
+		return []schedule.Found{found}, err
+	}
 	if len(searches) <= fewSlots {
 		return s.assignFew(ctx, searches)
 	}
@@ -62,8 +65,8 @@ func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) ([]
 		events[i] = searches[i].Event
 	}
 	var old map[string]schedule.Slot
-	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		old, err = s.existing(ctx, conn, searches[0].Namespace, events)
+	err = s.db.View(ctx, func(tx sqldb.Tx) error {
+		old, err = s.existing(tx, searches[0].Namespace, events)
 		return err
 	})
 	if err != nil {
@@ -84,7 +87,7 @@ func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) ([]
 	found = make([]schedule.Found, len(searches))
 	for i := range searches {
 		if slot, ok := old[searches[i].Event]; ok {
-			found[i] = existingSlot(slot, &searches[i])
+			found[i] = sqlslots.Existing(slot, &searches[i])
 		} else {
 			found[i], others = others[0], others[1:]
 		}
@@ -96,21 +99,21 @@ func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) ([]
 // have slots, it ends with errSeenBefore if one has.
 func (s *Store) assignBatch(ctx context.Context, searches []schedule.Search, looked map[string]schedule.Slot) (found []schedule.Found, err error) {
 	groups := groupSearches(searches)
-	err = s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.Update(ctx, func(tx sqldb.Tx) error {
 		found = make([]schedule.Found, len(searches))
-		got, err := s.grab(ctx, tx, &searches[0], &groups)
+		got, err := s.grab(tx, &searches[0], &groups)
 		if err != nil {
 			return err
 		}
 		placed := schedule.Match(searches, got.windows, func(i int) int64 { return got.stops[groups.of[i]] })
-		had, err := s.fill(ctx, tx, searches, placed, got.windows, found)
+		had, err := s.fill(tx, searches, placed, got.windows, found)
 		if err != nil {
 			return err
 		}
 		if len(had) > 0 && looked == nil {
 			return errSeenBefore
 		}
-		if err := s.leftOver(ctx, tx, searches, placed, had, &groups, &got, found); err != nil {
+		if err := s.leftOver(tx, searches, placed, had, &groups, &got, found); err != nil {
 			return err
 		}
 		if len(found[0].Contended) == 0 {
@@ -128,7 +131,7 @@ func (s *Store) assignBatch(ctx context.Context, searches []schedule.Search, loo
 
 // leftOver answers the searches that got no new slot: had are events that were
 // found to have one.
-func (s *Store) leftOver(ctx context.Context, tx pgx.Tx, searches []schedule.Search, placed []int, had []string, groups *slotGroups, got *grabbed, found []schedule.Found) error {
+func (s *Store) leftOver(tx sqldb.Tx, searches []schedule.Search, placed []int, had []string, groups *slotGroups, got *grabbed, found []schedule.Found) error {
 	lost := map[string]bool{}
 	for _, event := range had {
 		lost[event] = true
@@ -142,7 +145,7 @@ func (s *Store) leftOver(ctx context.Context, tx pgx.Tx, searches []schedule.Sea
 	if len(look) == 0 {
 		return nil
 	}
-	old, err := s.existing(ctx, tx, searches[0].Namespace, look)
+	old, err := s.existing(tx, searches[0].Namespace, look)
 	if err != nil {
 		return err
 	}
@@ -150,14 +153,14 @@ func (s *Store) leftOver(ctx context.Context, tx pgx.Tx, searches []schedule.Sea
 	for i := range searches {
 		q := &searches[i]
 		if slot, ok := old[q.Event]; ok {
-			found[i] = existingSlot(slot, q)
+			found[i] = sqlslots.Existing(slot, q)
 		} else if lost[q.Event] {
 			found[i] = schedule.Found{Status: schedule.Again} // reclaimed meanwhile
 		} else if placed[i] < 0 {
 			group := groups.of[i]
 			answer, ok := answers[group]
 			if !ok {
-				if answer, err = s.unplaced(ctx, tx, q, groups, group, got); err != nil {
+				if answer, err = s.unplaced(tx, q, groups, group, got); err != nil {
 					return err
 				}
 				answers[group] = answer
@@ -177,7 +180,7 @@ func (g *slotGroups) first(found []schedule.Found, group int, first int64) {
 	found[i].First = first
 }
 
-func (s *Store) grab(ctx context.Context, tx pgx.Tx, q *schedule.Search, groups *slotGroups) (grabbed, error) {
+func (s *Store) grab(tx sqldb.Tx, q *schedule.Search, groups *slotGroups) (grabbed, error) {
 	var (
 		fresh         bool
 		starts, sizes []int64
@@ -185,8 +188,8 @@ func (s *Store) grab(ctx context.Context, tx pgx.Tx, q *schedule.Search, groups 
 		opens         []*string
 		got           grabbed
 	)
-	err := tx.QueryRow(ctx, s.sql.grab, s.db.Patience(), q.Plan, q.Version, max(q.Max, 1), groups.froms, groups.untils, groups.counts).
-		Scan(&fresh, &starts, &sizes, &caps, &useds, &opens, &got.stops, &got.short, &got.firsts, &got.contended)
+	_, err := sqldb.One(tx, []any{&fresh, &starts, &sizes, &caps, &useds, &opens, &got.stops, &got.short, &got.firsts, &got.contended},
+		grabSQL, s.db.Patience(), q.Plan, q.Version, max(q.Max, 1), groups.froms, groups.untils, groups.counts)
 	if err != nil {
 		return got, err
 	}
@@ -209,7 +212,7 @@ func (s *Store) grab(ctx context.Context, tx pgx.Tx, q *schedule.Search, groups 
 
 // fill inserts the slots that were placed, counts them in their windows, and
 // answers which events had slots before.
-func (s *Store) fill(ctx context.Context, tx pgx.Tx, searches []schedule.Search, placed []int, windows []schedule.Window, found []schedule.Found) ([]string, error) {
+func (s *Store) fill(tx sqldb.Tx, searches []schedule.Search, placed []int, windows []schedule.Window, found []schedule.Found) ([]string, error) {
 	n := len(searches)
 	events, wins, ats, requested, payloads := make([]string, 0, n), make([]int64, 0, n), make([]int64, 0, n), make([]int64, 0, n), make([][]byte, 0, n)
 	for i, w := range placed {
@@ -218,23 +221,22 @@ func (s *Store) fill(ctx context.Context, tx pgx.Tx, searches []schedule.Search,
 		}
 		q, window := &searches[i], &windows[w]
 		at := window.Moment(q.Earliest, q.Jitter)
-		found[i] = schedule.Found{Status: schedule.Assigned, Slot: newSlot(q, window.Start, at)}
+		found[i] = schedule.Found{Status: schedule.Assigned, Slot: sqlslots.New(q, window.Start, at)}
 		events, wins, ats = append(events, q.Event), append(wins, window.Start), append(ats, at)
-		requested, payloads = append(requested, q.Requested), append(payloads, slotPayload(q.Payload))
+		requested, payloads = append(requested, q.Requested), append(payloads, sqlslots.Payload(q.Payload))
 	}
 	if len(events) == 0 {
 		return nil, nil
 	}
 	q := &searches[0]
-	rows, err := tx.Query(ctx, s.sql.fill, q.Plan, q.Version, q.Now, q.Namespace, events, wins, ats, requested, payloads)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return sqldb.All(tx, func(row sqldb.Row) (event string, err error) {
+		err = row.Scan(&event)
+		return event, err
+	}, fillSQL, q.Plan, q.Version, q.Now, q.Namespace, events, wins, ats, requested, payloads)
 }
 
 // unplaced is the answer to a search for which no window was left.
-func (s *Store) unplaced(ctx context.Context, tx pgx.Tx, q *schedule.Search, groups *slotGroups, group int, got *grabbed) (schedule.Found, error) {
+func (s *Store) unplaced(tx sqldb.Tx, q *schedule.Search, groups *slotGroups, group int, got *grabbed) (schedule.Found, error) {
 	stop := got.stops[group]
 	switch {
 	case stop == 0:
@@ -245,7 +247,8 @@ func (s *Store) unplaced(ctx context.Context, tx pgx.Tx, q *schedule.Search, gro
 		return schedule.Found{Status: schedule.Unprepared, At: stop}, nil
 	}
 	found := schedule.Found{Status: schedule.Nothing, Contended: got.contended}
-	err := tx.QueryRow(ctx, s.db.In(`SELECT (SELECT count(*) FROM sluice.slot_window WHERE plan = $1 AND start >= $2 AND start < $3 AND cap > 0),
-		sluice.slot_frontier_v1($1)`), q.Plan, q.From, q.Until).Scan(&found.Depth, &found.Frontier)
+	_, err := sqldb.One(tx, []any{&found.Depth, &found.Frontier}, `SELECT
+		(SELECT count(*) FROM sluice.slot_window WHERE plan = $1 AND start >= $2 AND start < $3 AND cap > 0),
+		sluice.slot_frontier_v1($1)`, q.Plan, q.From, q.Until)
 	return found, err
 }

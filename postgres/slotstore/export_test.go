@@ -25,11 +25,11 @@ func ExplainSweep(ctx context.Context, s *Store, statement string, args ...any) 
 		}
 		defer conn.Exec(ctx, "DEALLOCATE explained") //nolint:errcheck // it goes with the connection
 		defer tx.Rollback(ctx)                       //nolint:errcheck // there is nothing to keep
-		if _, err := tx.Exec(ctx, s.sql.sweep.steady, s.db.Patience()); err != nil {
+		if _, err := tx.Exec(ctx, s.Steady.SQL, s.Steady.Args...); err != nil {
 			return err
 		}
 		// As the pool does it: prepared, with a plan for any values.
-		if _, err := tx.Exec(ctx, "PREPARE explained AS "+statement); err != nil {
+		if _, err := tx.Exec(ctx, "PREPARE explained AS "+s.db.In(statement)); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) EXECUTE explained("+strings.Join(values, ", ")+")", pgx.QueryExecModeSimpleProtocol)
@@ -41,14 +41,4 @@ func ExplainSweep(ctx context.Context, s *Store, statement string, args ...any) 
 		return err
 	})
 	return plan, err
-}
-
-// SweepStatements are the statements of a sweep by their names.
-func SweepStatements(s *Store) map[string]string {
-	q := &s.sql.sweep
-	return map[string]string{
-		"slots": q.slots, "runs": q.runs, "run": q.run,
-		"windows looked at": q.windowsUntil, "empty windows": q.emptyWindows, "windows": q.empty,
-		"entries looked at": q.entriesUntil, "entries": q.entries,
-	}
 }

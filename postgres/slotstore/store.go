@@ -2,14 +2,11 @@
 package slotstore
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/sluice-go/sluice/internal/sqldb"
+	"github.com/sluice-go/sluice/internal/sqlslots"
 	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -21,8 +18,8 @@ import (
 // by [Store.Prepare], in transactions of their own, so that nobody waits for
 // somebody else who creates one.
 type Store struct {
-	db  *postgres.DB
-	sql statements
+	sqlslots.Store
+	db *postgres.DB
 }
 
 var _ schedule.Store = (*Store)(nil)
@@ -33,7 +30,15 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db, newStatements(db.In)}, nil
+	s := &Store{db: db}
+	s.Store = sqlslots.Store{
+		DB: db, Notify: sqldb.Do("SELECT pg_notify($1, '')", s.channel()),
+		// Whatever the statistics say: rows in the order of an index, and no more
+		// of them than are asked for.
+		Steady: sqldb.Do(`SELECT sluice.ready_v1($1), set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
+			set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`, db.Patience()),
+	}
+	return s, nil
 }
 
 // Close ends all connections.
@@ -44,50 +49,20 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	if s.db.Config.Clock != nil {
 		return s.db.Config.Clock(), nil
 	}
-	err = s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+	err = s.db.View(ctx, func(tx sqldb.Tx) error {
+		_, err := sqldb.One(tx, []any{&now}, "SELECT clock_timestamp()")
+		return err
 	})
 	return now, err
 }
 
-// run runs f on a connection, as [postgres.DB.Call] does. Errors that the contract knows
-// are answers; one whose outcome is unknown says so, and everything here may be
-// asked again without harm.
-func (s *Store) run(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
-	var answer error
-	err := s.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		err := f(ctx, conn)
-		if answer = nil; isAnswer(err) {
-			answer, err = err, nil
-		}
+// Claim takes slots that are due, in one statement.
+func (s *Store) Claim(ctx context.Context, c schedule.Claiming) (slots []schedule.Slot, err error) {
+	err = s.db.Single(ctx, func(tx sqldb.Tx) error {
+		slots, err = sqldb.All(tx, sqlslots.Scan, claimSQL, c.Namespace, c.Plan, c.Now.UnixMicro(), c.Max, c.Worker, c.Until.UnixMicro())
 		return err
 	})
-	return cmp.Or(err, answer)
-}
-
-// change runs f in a transaction.
-func (s *Store) change(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
-	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return f(ctx, tx) })
-	})
-}
-
-// isAnswer reports whether err is one that the contract knows.
-func isAnswer(err error) bool {
-	for _, known := range []error{schedule.ErrNotFound, schedule.ErrConflict, schedule.ErrStale, schedule.ErrClaimLost, errSeenBefore} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
-}
-
-// Flush tells everyone who watches to forget cached plans.
-func (s *Store) Flush(ctx context.Context) error {
-	return s.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", s.channel())
-		return err
-	})
+	return slots, err
 }
 
 // channel is where flushes go: each schema has its own.
@@ -105,51 +80,4 @@ func (s *Store) Watch(forget func()) {
 			forget()
 		}
 	}, func(string) { forget() })
-}
-
-// statements are what is sent, with the schema's name filled in.
-type statements struct {
-	assign, assignFew              string
-	grab, prepare, fill            string
-	slot, plan, plans, versions    string
-	claim, finish, renew, audit    string
-	between, unstarted, windows    string
-	insertAudit, giveBack, nextDue string
-	cancel                         string
-	sweep                          sweepStatements
-}
-
-func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
-func fromMicrosOrNull(us *int64) time.Time {
-	if us == nil {
-		return time.Time{}
-	}
-	return fromMicros(*us)
-}
-
-func microsOrNull(t time.Time) *int64 {
-	if t.IsZero() {
-		return nil
-	}
-	us := t.UnixMicro()
-	return &us
-}
-
-func noPlan(err error, name string) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return schedule.NoPlan(name)
-	}
-	return err
-}
-
-func noEvent(err error, event string) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return schedule.NoEvent(event)
-	}
-	return err
-}
-
-func errState(event string, state schedule.State, what string) error {
-	return fmt.Errorf("event %q is %s, %s: %w", event, state, what, schedule.ErrConflict)
 }

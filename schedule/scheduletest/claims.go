@@ -25,10 +25,11 @@ func (b *bench) claim(t *testing.T, worker string, max int) []schedule.Slot {
 
 func (b *bench) finish(t *testing.T, s *schedule.Slot, action schedule.Action, due time.Time) error {
 	t.Helper()
-	return b.store.Finish(t.Context(), "", schedule.Finish{
-		Claim: schedule.Claim{Event: s.Event, Fence: s.Fence}, Action: action, Now: b.clock.Now(), Due: due,
+	_, err := b.store.Change(t.Context(), schedule.Change{
+		Event: s.Event, Fence: s.Fence, Action: action, Now: b.clock.Now(), Due: due,
 		Started: b.clock.Now(), Finished: b.clock.Now(), Detail: "because",
 	})
+	return err
 }
 
 func (b *bench) actions(t *testing.T, event string) []schedule.Action {
@@ -87,10 +88,10 @@ func claims(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	b.assign(t, "later", noon.Add(time.Hour))
-	next, err := b.store.NextDue(t.Context(), "", "p")
+	next, err := b.store.Slots(t.Context(), schedule.Selection{Plan: "p", Order: schedule.ByDue, Max: 1})
 	slot, _ := b.Slot(t.Context(), "e")
-	if err != nil || !next.Equal(slot.Scheduled) {
-		t.Errorf("%v: next due at %s, want %s", err, next, slot.Scheduled)
+	if err != nil || len(next) != 1 || !next[0].Due.Equal(slot.Scheduled) {
+		t.Errorf("%v: next due is %+v, want %s", err, next, slot.Scheduled)
 	}
 	if n := len(b.claim(t, "early", 10)); n != 0 && slot.Scheduled.After(b.clock.Now()) {
 		t.Errorf("%d slots claimed before they were due", n)
@@ -250,8 +251,8 @@ func manyClaimers(t *testing.T, b *bench) {
 					mu.Lock()
 					claimed[slots[i].Event]++
 					mu.Unlock()
-					err := store.Finish(context.Background(), "", schedule.Finish{
-						Claim: schedule.Claim{Event: slots[i].Event, Fence: slots[i].Fence}, Action: schedule.Finished, Now: b.clock.Now(),
+					_, err := store.Change(context.Background(), schedule.Change{
+						Event: slots[i].Event, Fence: slots[i].Fence, Action: schedule.Finished, Now: b.clock.Now(),
 					})
 					if err != nil {
 						t.Error(err)

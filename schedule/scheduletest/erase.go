@@ -42,7 +42,7 @@ func (b *bench) nothing(t *testing.T, namespace string) {
 	if plans, err := s.Plans(t.Context(), "", 100); err != nil || len(plans) != 0 {
 		t.Errorf("%v: plans %+v", err, plans)
 	}
-	if versions, err := b.store.Versions(t.Context(), namespace, "p", 100); len(versions) != 0 {
+	if versions, err := b.store.Plans(t.Context(), schedule.PlanQuery{Namespace: namespace, Name: "p", Versions: true, Max: 100}); len(versions) != 0 {
 		t.Errorf("%v: versions %+v", err, versions)
 	}
 	for i := range 20 {
@@ -53,9 +53,14 @@ func (b *bench) nothing(t *testing.T, namespace string) {
 			t.Errorf("%v: entries %+v", err, entries)
 		}
 	}
-	if erased, err := b.store.Erase(t.Context(), namespace, 1); err != nil || erased != (schedule.Swept{}) {
+	if erased, err := b.store.Sweep(t.Context(), eraseOf(namespace, 1)); err != nil || erased != (schedule.Swept{}) {
 		t.Errorf("%v: there was still %+v", err, erased)
 	}
+}
+
+// eraseOf is a step of erasing a namespace.
+func eraseOf(namespace string, max int) schedule.Sweeping {
+	return schedule.Sweeping{Namespace: namespace, Target: schedule.SweepAll, Max: max}
 }
 
 func erasing(t *testing.T, b *bench) {
@@ -64,16 +69,13 @@ func erasing(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	before := Count(t, b.store, other, "tenant2", "p")
-	known, err := b.store.Plan(t.Context(), "tenant", "p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := b.active(t, "tenant", "p")
 
 	// One small step, and it can be used no more.
-	if erased, err := b.store.Erase(t.Context(), "tenant", 1); err != nil || !erased.More {
+	if erased, err := b.store.Sweep(t.Context(), eraseOf("tenant", 1)); err != nil || !erased.More {
 		t.Fatalf("%v: %+v", err, erased)
 	}
-	if _, err := b.store.Plan(t.Context(), "tenant", "empty"); !errors.Is(err, schedule.ErrNotFound) {
+	if _, err := tenant.Plan(t.Context(), "empty"); !errors.Is(err, schedule.ErrNotFound) {
 		t.Errorf("a plan that is being erased: %v", err)
 	}
 	if n, err := own.Erase(t.Context(), "tenant"); err != nil || n != 20 {
@@ -88,7 +90,7 @@ func erasing(t *testing.T, b *bench) {
 		Namespace: "tenant", Event: "new", Plan: known.ID, PlanName: "p", Version: known.Plan.Version, Max: 5,
 		From: noon.UnixMicro(), Until: noon.Add(time.Hour).UnixMicro(), Now: noon.UnixMicro(),
 	}
-	if found, err := b.store.Assign(t.Context(), &search); !errors.Is(err, schedule.ErrStale) {
+	if found, err := b.store.Assign(t.Context(), []schedule.Search{search}); !errors.Is(err, schedule.ErrStale) {
 		t.Errorf("an event for the number of a plan that is gone: %v, %+v", err, found)
 	}
 	stretch := schedule.Stretch{Plan: known.ID, Version: known.Plan.Version, From: search.From, To: search.Until}
@@ -142,7 +144,7 @@ func erasingBusy(t *testing.T, b *bench) {
 				t.Errorf("claiming while it is erased: %v", err)
 			}
 			for _, slot := range slots {
-				err := b.store.Finish(ctx, "tenant", schedule.Finish{Claim: schedule.Claim{Event: slot.Event, Fence: slot.Fence}, Action: schedule.Finished, Now: noon.Add(time.Hour)})
+				_, err := b.store.Change(ctx, schedule.Change{Namespace: "tenant", Event: slot.Event, Fence: slot.Fence, Action: schedule.Finished, Now: noon.Add(time.Hour)})
 				if !known(err) {
 					t.Errorf("finishing while it is erased: %v", err)
 				}
@@ -152,7 +154,7 @@ func erasingBusy(t *testing.T, b *bench) {
 	for range 2 {
 		wg.Go(func() {
 			for {
-				erased, err := b.store.Erase(ctx, "tenant", 7)
+				erased, err := b.store.Sweep(ctx, eraseOf("tenant", 7))
 				if err != nil {
 					t.Errorf("erasing: %v", err)
 				}

@@ -101,6 +101,16 @@ func (b *bench) plan(t *testing.T, p schedule.Plan) schedule.Plan {
 	return saved
 }
 
+// active is what the store has of a plan.
+func (b *bench) active(t *testing.T, namespace, name string) schedule.ActivePlan {
+	t.Helper()
+	plans, err := b.store.Plans(t.Context(), schedule.PlanQuery{Namespace: namespace, Name: name, Max: 1})
+	if err != nil || len(plans) != 1 {
+		t.Fatalf("%v: plans %+v", err, plans)
+	}
+	return plans[0]
+}
+
 // small is a plan of three events in four seconds.
 func small() schedule.Plan { return schedule.Plan{Name: "p", MaxPerWindow: 3} }
 
@@ -130,7 +140,7 @@ func Count(t *testing.T, store schedule.Store, s *schedule.Scheduler, namespace,
 	t.Helper()
 	ctx := context.Background()
 	end := time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC)
-	windows, err := store.Windows(ctx, namespace, plan, time.UnixMicro(0), end, 1_000_000)
+	windows, err := store.Windows(ctx, schedule.Selection{Namespace: namespace, Plan: plan, From: time.UnixMicro(0), To: end, Max: 1_000_000})
 	if err != nil {
 		t.Fatal(err)
 	}

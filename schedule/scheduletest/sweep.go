@@ -70,11 +70,7 @@ func (b *bench) gone(t *testing.T, events ...string) {
 
 func (b *bench) frontier(t *testing.T) time.Time {
 	t.Helper()
-	p, err := b.store.Plan(t.Context(), "", "p")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return time.UnixMicro(p.Frontier).UTC()
+	return time.UnixMicro(b.active(t, "", "p").Frontier).UTC()
 }
 
 func sweeping(t *testing.T, b *bench) {
@@ -91,7 +87,7 @@ func sweeping(t *testing.T, b *bench) {
 	if _, err := b.Confirm(t.Context(), "running", "owner"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.store.Reclaim(t.Context(), "", "reclaimed", noon, ""); err != nil {
+	if _, err := b.store.Change(t.Context(), schedule.Change{Event: "reclaimed", Action: schedule.Reclaimed, Now: noon}); err != nil {
 		t.Fatal(err)
 	}
 	b.end(t, "early", nil)
@@ -374,7 +370,7 @@ func manySweepers(t *testing.T, b *bench) {
 	for event := range open {
 		b.kept(t, event)
 	}
-	windows, err := b.store.Windows(t.Context(), "", "p", time.UnixMicro(0), b.clock.Now(), 1000)
+	windows, err := b.store.Windows(t.Context(), schedule.Selection{Plan: "p", From: time.UnixMicro(0), To: b.clock.Now(), Max: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,19 +8,16 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/sqlcatalog"
 )
-
-// keptChanges is how many changes are kept for processes that are behind; one
-// that is further behind forgets everything it knows.
-const keptChanges = 10_000
 
 // watchEvery is how often other processes' changes are looked for.
 const watchEvery = 250 * time.Millisecond
 
 // Change is part of [catalog.Store].
 func (c *Store) Change(ctx context.Context, b *catalog.Batch) (version int64, err error) {
-	if n := len(b.Mutations) + len(b.Events); n > maxBatch {
-		return 0, fmt.Errorf("sqlite: batch: %d mutations and events: must be at most %d", n, maxBatch)
+	if err := sqlcatalog.TooMany("mutations and events", len(b.Mutations)+len(b.Events)); err != nil {
+		return 0, err
 	}
 	err = c.db.Write(ctx, func(tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, `INSERT INTO catalog_version VALUES (?, 1)
@@ -70,7 +67,7 @@ func apply(ctx context.Context, tx *sql.Tx, b *catalog.Batch, version int64) err
 		}
 	}
 	_, err := tx.ExecContext(ctx, `DELETE FROM catalog_change
-		WHERE seq <= (SELECT max(seq) FROM catalog_change) - ?`, keptChanges)
+		WHERE seq <= (SELECT max(seq) FROM catalog_change) - ?`, sqlcatalog.KeptChanges)
 	return err
 }
 
@@ -138,18 +135,4 @@ func (c *Store) Watch(ctx context.Context, changed func(catalog.Changed)) error 
 			return err
 		}
 	}
-}
-
-// MarkUsed is part of [catalog.Store].
-func (c *Store) MarkUsed(ctx context.Context, uses []catalog.Use) error {
-	return c.db.Write(ctx, func(tx *sql.Tx) error {
-		for _, u := range uses {
-			at := u.At.UnixMicro()
-			if _, err := tx.ExecContext(ctx, `UPDATE catalog_record SET used = ?
-				WHERE namespace = ? AND kind = 'key' AND id = ? AND sub = '' AND used < ?`, at, u.Namespace, u.ID, at); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

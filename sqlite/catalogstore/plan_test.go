@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/sqlcatalog"
+	"github.com/sluice-go/sluice/internal/sqldb"
 	"github.com/sluice-go/sluice/sqlite"
 )
 
@@ -24,15 +26,15 @@ type statement struct {
 
 // statements are all that list calls send: each selection, from the beginning
 // and from a cursor at the entity and the event of a number, in pages of most.
-func statements(t *testing.T, number, most int) (all []statement) {
+func statements(t *testing.T, db *sqlite.DB, number, most int) (all []statement) {
 	t.Helper()
 	entity, event := fmt.Sprintf("entity-%05d", number), fmt.Sprintf("%016x", number)
-	add := func(name, sql string, args []any, err error) {
+	add := func(name string, s *sqlcatalog.Select, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, statement{name, sql, args})
+		all = append(all, statement{name, sqldb.SQLite(s.SQL), s.Args})
 	}
 	deep := map[bool]string{true: ", deep"}
 	for _, cursor := range []string{"", catalog.EncodeCursor(entity, "")} {
@@ -40,15 +42,15 @@ func statements(t *testing.T, number, most int) (all []statement) {
 			"all": {}, "id": {ID: entity}, "under": {Under: "parent-1"}, "tier": {Tier: "tier-1"}, "source": {Source: "file"},
 		} {
 			q.Namespace, q.Kind, q.Cursor, q.Max = "n", catalog.KindEntity, cursor, most
-			s, args, err := listStatement(q)
-			add("records by "+name+deep[cursor != ""], s, args, err)
+			s, err := sqlcatalog.ListStatement(q)
+			add("records by "+name+deep[cursor != ""], s, err)
 		}
 	}
 	for _, cursor := range []string{"", catalog.EncodeCursor(event)} {
 		for _, subject := range []string{"", entity} {
 			for _, newest := range []bool{false, true} {
-				s, args, err := eventsStatement(catalog.EventQuery{Namespace: "n", Subject: subject, From: "0", To: "f", Newest: newest, Cursor: cursor, Max: most})
-				add(fmt.Sprintf("events of one %t, newest %t%s", subject != "", newest, deep[cursor != ""]), s, args, err)
+				s, err := sqlcatalog.EventsStatement(catalog.EventQuery{Namespace: "n", Subject: subject, From: "0", To: "f", Newest: newest, Cursor: cursor, Max: most})
+				add(fmt.Sprintf("events of one %t, newest %t%s", subject != "", newest, deep[cursor != ""]), s, err)
 			}
 		}
 	}
@@ -56,12 +58,12 @@ func statements(t *testing.T, number, most int) (all []statement) {
 		for _, q := range []catalog.UsageQuery{{Entity: entity}, {Resource: "api"}, {Entity: entity, Resource: "api"}, {}} {
 			q.Namespace, q.Span, q.From, q.To, q.Cursor, q.Max = "n", catalog.Hourly, march, march.AddDate(1, 0, 0), cursor, most
 			if i < 2 && q.Entity+q.Resource != "" {
-				s, args, err := usageStatement(q)
-				add(fmt.Sprintf("usage of an entity %t, a resource %t%s", q.Entity != "", q.Resource != "", deep[cursor != ""]), s, args, err)
+				s, err := usageStatement(q)
+				add(fmt.Sprintf("usage of an entity %t, a resource %t%s", q.Entity != "", q.Resource != "", deep[cursor != ""]), s, err)
 			}
 			if i != 1 {
-				s, args, err := sumStatement(q)
-				add(fmt.Sprintf("sums of an entity %t, a resource %t%s", q.Entity != "", q.Resource != "", deep[cursor != ""]), s, args, err)
+				s, err := sumStatement(q)
+				add(fmt.Sprintf("sums of an entity %t, a resource %t%s", q.Entity != "", q.Resource != "", deep[cursor != ""]), s, err)
 			}
 		}
 	}
@@ -72,13 +74,13 @@ func statements(t *testing.T, number, most int) (all []statement) {
 		"records": {Target: catalog.PurgeRecords}, "nodes": {Target: catalog.PurgeNodes, Before: march},
 	} {
 		p.Namespace = "n"
-		for _, s := range purgeStatements(p) {
-			add("purge "+name, s.statement, append(s.args, most), nil)
+		for _, span := range sqlcatalog.Spans(p) {
+			add("purge "+name, &sqlcatalog.Select{Statement: New(db).PurgeStatement(p, span, most)}, nil)
 		}
 	}
-	totals, args := totalsStatement("n", []catalog.Series{{Entity: entity, Resource: "api", Limit: "rpm"}, {Entity: "nobody", Resource: "api", Limit: "rpm"}})
-	add("totals", totals, args, nil)
-	add("resolve", resolveStatement, []any{"n", entity, "tier-1", "api", catalog.MaxDepth}, nil)
+	totals, err := sqlcatalog.TotalsStatement("n", []catalog.Series{{Entity: entity, Resource: "api", Limit: "rpm"}, {Entity: "nobody", Resource: "api", Limit: "rpm"}})
+	add("totals", totals, err)
+	add("resolve", &sqlcatalog.Select{Statement: sqldb.Do(resolveStatement, "n", entity, "tier-1", "api", catalog.MaxDepth)}, nil)
 	return all
 }
 
@@ -86,7 +88,7 @@ func statements(t *testing.T, number, most int) (all []statement) {
 // has the right order, never by reading a whole table or sorting.
 func TestPlans(t *testing.T) {
 	db := fill(t, 100)
-	for _, s := range statements(t, 500, 100) {
+	for _, s := range statements(t, db, 500, 100) {
 		rows, err := db.Reader().Query("EXPLAIN QUERY PLAN "+s.sql, s.args...)
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
@@ -167,10 +169,11 @@ func fill(t testing.TB, n int) *sqlite.DB {
 // SQLite looks at.
 func TestPagesCostTheSameHoweverManyThereAre(t *testing.T) {
 	const small, large, page = 170, 510, 10 // full pages in both
-	few, many := pageCounter(t, fill(t, small)), pageCounter(t, fill(t, large))
+	db := fill(t, small)
+	few, many := pageCounter(t, db), pageCounter(t, fill(t, large))
 	costs := func(pages func(statement) int, number int) map[string]int {
 		all := map[string]int{}
-		for _, s := range statements(t, number, page) {
+		for _, s := range statements(t, db, number, page) {
 			if !strings.HasPrefix(s.name, "purge") {
 				all[s.name] = pages(s)
 			}

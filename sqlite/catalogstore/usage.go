@@ -4,19 +4,18 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/sqlcatalog"
+	"github.com/sluice-go/sluice/internal/sqldb"
 )
 
 // AddUsage is part of [catalog.Store].
 func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
-	if len(b.Rows) > maxBatch {
-		return fmt.Errorf("sqlite: usage: %d rows: must be at most %d", len(b.Rows), maxBatch)
+	if err := sqlcatalog.TooMany("rows of usage", len(b.Rows)); err != nil {
+		return err
 	}
 	return c.db.Write(ctx, func(tx *sql.Tx) error {
 		var seq int64
@@ -49,90 +48,31 @@ func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 
 // Usage is part of [catalog.Store].
 func (c *Store) Usage(ctx context.Context, q catalog.UsageQuery) (catalog.UsagePage, error) {
-	statement, args, err := usageStatement(q)
-	if err != nil {
-		return catalog.UsagePage{}, err
-	}
-	return c.usage(ctx, statement, args, q, func(r *catalog.UsageRow) string {
-		start := strconv.FormatInt(r.Seconds(), 10)
-		if q.Entity != "" {
-			return catalog.EncodeCursor(r.Resource, r.Limit, start)
-		}
-		return catalog.EncodeCursor(start, r.Entity, r.Limit)
-	})
+	s, err := usageStatement(q)
+	return c.Store.Usage(ctx, q, s, err)
 }
 
 // SumUsage is part of [catalog.Store].
-func (c *Store) SumUsage(ctx context.Context, q catalog.UsageQuery) (catalog.UsagePage, error) {
-	statement, args, err := sumStatement(q)
-	if err != nil {
-		return catalog.UsagePage{}, err
+func (c *Store) SumUsage(ctx context.Context, q catalog.UsageQuery) (page catalog.UsagePage, err error) {
+	s, err := sumStatement(q)
+	page.Rows, err = sqlcatalog.List(ctx, &c.Store, s, err, sqlcatalog.ScanUsage(q.Namespace, q.Span))
+	for i := range page.Rows {
+		page.Rows[i].Start = time.Time{}
 	}
-	return c.usage(ctx, statement, args, q, func(r *catalog.UsageRow) string {
-		return catalog.EncodeCursor(r.Entity, r.Resource, r.Limit)
-	})
-}
-
-// Totals is part of [catalog.Store].
-func (c *Store) Totals(ctx context.Context, namespace string, series []catalog.Series) ([]catalog.UsageRow, error) {
-	var rows []catalog.UsageRow
-	for some := range slices.Chunk(series, totalsAtOnce) {
-		statement, args := totalsStatement(namespace, some)
-		err := c.query(ctx, statement, args, func(found *sql.Rows) error {
-			r := catalog.UsageRow{Namespace: namespace, Span: catalog.Total}
-			var last int64
-			err := found.Scan(&r.Entity, &r.Resource, &r.Limit, &r.Amount, &r.Count, &last)
-			r.Stored(0, last)
-			rows = append(rows, r)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
-func totalsStatement(namespace string, series []catalog.Series) (string, []any) {
-	var args []any
-	for _, s := range series {
-		args = append(args, s.Entity, s.Resource, s.Limit)
-	}
-	return `WITH asked (entity, resource, lim) AS (VALUES (?, ?, ?)` + strings.Repeat(`, (?, ?, ?)`, len(series)-1) + `)
-		SELECT u.entity, u.resource, u.lim, u.amount, u.count, u.last FROM asked a CROSS JOIN catalog_usage u
-		WHERE u.namespace = ? AND u.span = 'total' AND u.entity = a.entity AND u.resource = a.resource AND u.lim = a.lim AND u.start = 0`,
-		append(args, namespace)
-}
-
-// totalsAtOnce bounds how long a statement is.
-const totalsAtOnce = 200
-
-func (c *Store) usage(ctx context.Context, statement string, args []any, q catalog.UsageQuery, cursor func(*catalog.UsageRow) string) (catalog.UsagePage, error) {
-	var page catalog.UsagePage
-	err := c.query(ctx, statement, args, func(rows *sql.Rows) error {
-		r := catalog.UsageRow{Namespace: q.Namespace, Span: q.Span}
-		var start, last int64
-		err := rows.Scan(&r.Entity, &r.Resource, &r.Limit, &start, &r.Amount, &r.Count, &last)
-		r.Stored(start, last)
-		if start < 0 { // a sum
-			r.Start = time.Time{}
-		}
-		page.Rows = append(page.Rows, r)
-		return err
-	})
 	if len(page.Rows) > q.Max {
 		page.Rows = page.Rows[:q.Max]
-		page.Next = cursor(&page.Rows[q.Max-1])
+		last := &page.Rows[q.Max-1]
+		page.Next = catalog.EncodeCursor(last.Entity, last.Resource, last.Limit)
 	}
 	return page, err
 }
 
 // usageStatement lists an entity's rows in the order of the primary key, and
 // a resource's in order of time.
-func usageStatement(q catalog.UsageQuery) (string, []any, error) {
+func usageStatement(q catalog.UsageQuery) (*sqlcatalog.Select, error) {
 	after, err := catalog.DecodeCursor(q.Cursor, 3)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	const columns = `SELECT entity, resource, lim, start, amount, count, last FROM catalog_usage `
 	args := []any{q.Namespace, q.Span}
@@ -167,17 +107,17 @@ func usageStatement(q catalog.UsageQuery) (string, []any, error) {
 		}
 		order, between = ` ORDER BY start, entity, lim`, ` AND start >= ? AND start < ?`
 	default:
-		return "", nil, errors.New("sqlite: usage: an entity or a resource must be named")
+		return nil, errors.New("sqlite: usage: an entity or a resource must be named")
 	}
-	return statement + between + order + ` LIMIT ?`, append(append(args, times...), q.Max+1), nil
+	return &sqlcatalog.Select{Statement: sqldb.Do(statement+between+order+` LIMIT ?`, append(append(args, times...), q.Max+1)...)}, nil
 }
 
 // sumStatement groups in the order of an index, so that a page reads only the
 // series that it returns.
-func sumStatement(q catalog.UsageQuery) (string, []any, error) {
+func sumStatement(q catalog.UsageQuery) (*sqlcatalog.Select, error) {
 	after, err := catalog.DecodeCursor(q.Cursor, 3)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	const columns = `SELECT entity, resource, lim, -1, sum(amount), sum(count), max(last) FROM catalog_usage `
 	from, to := q.Window()
@@ -214,5 +154,5 @@ func sumStatement(q catalog.UsageQuery) (string, []any, error) {
 	}
 	// The plus keeps SQLite from going by time and then sorting.
 	statement += ` AND +start >= ? AND +start < ? GROUP BY ` + order + ` ORDER BY ` + order + ` LIMIT ?`
-	return statement, append(args, from, to, q.Max+1), nil
+	return &sqlcatalog.Select{Statement: sqldb.Do(statement, append(args, from, to, q.Max+1)...)}, nil
 }

@@ -5,16 +5,16 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"slices"
-	"time"
 
+	"github.com/sluice-go/sluice/internal/sqldb"
+	"github.com/sluice-go/sluice/internal/sqlslots"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/sqlite"
 )
 
 // Prepare creates the windows of stretches of time.
 func (s *Store) Prepare(ctx context.Context, stretches []schedule.Stretch) error {
-	return wrapped(s.db.Write(ctx, func(tx *sql.Tx) error {
+	return s.db.Write(ctx, func(tx *sql.Tx) error {
 		if err := checkVersion(ctx, tx, stretches[0].Plan, stretches[0].Version); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (s *Store) Prepare(ctx context.Context, stretches []schedule.Stretch) error
 			}
 		}
 		return nil
-	}))
+	})
 }
 
 func prepareSlots(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, st *schedule.Stretch) error {
@@ -78,17 +78,8 @@ func checkVersion(ctx context.Context, tx *sql.Tx, plan int64, version int) erro
 	return err
 }
 
-// Assign finds a slot for one event.
-func (s *Store) Assign(ctx context.Context, search *schedule.Search) (schedule.Found, error) {
-	found, err := s.AssignBatch(ctx, []schedule.Search{*search})
-	if err != nil {
-		return schedule.Found{}, err
-	}
-	return found[0], nil
-}
-
-// AssignBatch finds slots for events of one plan.
-func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) (found []schedule.Found, err error) {
+// Assign finds slots for events of one plan.
+func (s *Store) Assign(ctx context.Context, searches []schedule.Search) (found []schedule.Found, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		found = make([]schedule.Found, len(searches))
 		first := &searches[0]
@@ -107,7 +98,7 @@ func (s *Store) AssignBatch(ctx context.Context, searches []schedule.Search) (fo
 		}
 		return nil
 	})
-	return found, wrapped(err)
+	return found, err
 }
 
 // batch assigns slots one after the other in a transaction, in which
@@ -179,9 +170,9 @@ func (b *batch) assign(ctx context.Context, s *schedule.Search) (schedule.Found,
 		}
 	}
 	at := w.Moment(s.Earliest, s.Jitter)
-	_, err = b.insert.ExecContext(ctx, s.Namespace, s.Event, b.plan, s.Version, w.Start, at, s.Requested, s.Now, at, payload(s.Payload))
+	_, err = b.insert.ExecContext(ctx, s.Namespace, s.Event, b.plan, s.Version, w.Start, at, s.Requested, s.Now, at, sqlslots.Payload(s.Payload))
 	if sqlite.IsUnique(err) {
-		return existing(ctx, b.tx, s)
+		return b.existing(ctx, s)
 	}
 	if err != nil {
 		return schedule.Found{}, err
@@ -189,25 +180,12 @@ func (b *batch) assign(ctx context.Context, s *schedule.Search) (schedule.Found,
 	if _, err := b.count.ExecContext(ctx, b.plan, w.Start); err != nil {
 		return schedule.Found{}, err
 	}
-	return schedule.Found{Status: schedule.Assigned, First: w.Start, Slot: schedule.Slot{
-		Event: s.Event, Plan: s.PlanName, Version: s.Version,
-		Window: micros(w.Start), Scheduled: micros(at), Requested: micros(s.Requested), Created: micros(s.Now),
-		Due: micros(at), Payload: slices.Clone(s.Payload),
-	}}, nil
+	return schedule.Found{Status: schedule.Assigned, First: w.Start, Slot: sqlslots.New(s, w.Start, at)}, nil
 }
-
-func payload(p json.RawMessage) any {
-	if len(p) == 0 {
-		return nil
-	}
-	return []byte(p)
-}
-
-func micros(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // nothing is the answer to a search for which no prepared window has room.
 func (b *batch) nothing(ctx context.Context, s *schedule.Search) (schedule.Found, error) {
-	if found, err := existing(ctx, b.tx, s); err != nil || found.Status != schedule.Nothing {
+	if found, err := b.existing(ctx, s); err != nil || found.Status != schedule.Nothing {
 		return found, err
 	}
 	if b.stop <= s.From || b.start > s.From {
@@ -228,17 +206,13 @@ func (b *batch) nothing(ctx context.Context, s *schedule.Search) (schedule.Found
 }
 
 // existing is the slot that the event has, or Nothing.
-func existing(ctx context.Context, tx *sql.Tx, s *schedule.Search) (schedule.Found, error) {
-	slot, err := scanSlot(tx.QueryRowContext(ctx, selectSlot+"WHERE s.namespace = ? AND s.event = ?", s.Namespace, s.Event))
+func (b *batch) existing(ctx context.Context, s *schedule.Search) (schedule.Found, error) {
+	slot, err := sqlslots.Scan(b.tx.QueryRowContext(ctx, sqldb.SQLite(sqlslots.OfEvent), s.Namespace, s.Event))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return schedule.Found{}, nil
 	case err != nil:
 		return schedule.Found{}, err
 	}
-	slot.Existing = true
-	if slot.Plan != s.PlanName {
-		return schedule.Found{Status: schedule.Elsewhere, Slot: slot}, nil
-	}
-	return schedule.Found{Status: schedule.Existed, Slot: slot}, nil
+	return sqlslots.Existing(slot, s), nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-go/sluice/internal/sqldb"
 	"github.com/sluice-go/sluice/sqlite"
 )
 
@@ -16,22 +17,24 @@ func TestSweepPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, s := range []struct {
-		sql     string
+	sweeps := New(db).Sweeps()
+	for name, s := range map[string]struct {
 		indexes string
 		args    []any
 	}{
-		{sweepSlots, "slot_by_end", []any{1, 1000, 10}},
-		{sweepRuns, "PRIMARY", []any{1, 1000, 10}},
-		{sweepRun, "PRIMARY", []any{1, 1000}},
-		{sweepWindowsUntil, "PRIMARY", []any{1, 0, 1000, 10}},
-		{sweepWindows, "PRIMARY slot_by_time", []any{1, 0, 1000, 1000}},
-		{sweepEntriesUntil, "slot_audit_by_plan", []any{1, 0, 10}},
-		{sweepEntries, "slot_audit_by_plan", []any{1, 0, 10, 1000}},
+		"slots":             {"slot_by_end", []any{1, 1000, 10}},
+		"runs":              {"PRIMARY", []any{1, 1000, 10}},
+		"run":               {"PRIMARY", []any{1, 1000}},
+		"windows looked at": {"PRIMARY", []any{1, 0, 1000, 10}},
+		"empty windows":     {"PRIMARY slot_by_time", []any{1, 0, 1000, 1000}},
+		"windows":           {"PRIMARY slot_by_time", []any{1, 1000}},
+		"entries looked at": {"slot_audit_by_plan", []any{1, 0, 10}},
+		"entries":           {"slot_audit_by_plan", []any{1, 0, 10, 1000}},
 	} {
-		rows, err := db.Reader().Query("EXPLAIN QUERY PLAN "+s.sql, s.args...)
+		statement := sqldb.SQLite(sweeps[name])
+		rows, err := db.Reader().Query("EXPLAIN QUERY PLAN "+statement, s.args...)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, s.sql)
+			t.Fatalf("%v\n%s", err, statement)
 		}
 		var plan []string
 		for rows.Next() {
@@ -47,11 +50,11 @@ func TestSweepPlans(t *testing.T) {
 		}
 		text := strings.Join(plan, "\n")
 		if strings.Contains(text, "SCAN slot") || strings.Contains(text, "TEMP B-TREE") {
-			t.Errorf("it reads or sorts a table:\n%s\n%s", s.sql, text)
+			t.Errorf("it reads or sorts a table:\n%s\n%s", statement, text)
 		}
 		for index := range strings.FieldsSeq(s.indexes) {
 			if !strings.Contains(text, index+" ") {
-				t.Errorf("%s is not used:\n%s\n%s", index, s.sql, text)
+				t.Errorf("%s is not used:\n%s\n%s", index, statement, text)
 			}
 		}
 	}

@@ -1,0 +1,99 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+)
+
+// Change changes the slot of an event. What it does depends on its action:
+//
+//   - Claimed and Confirmed claim the slot for a worker until Due, or until the
+//     claim is ended if that is zero. Confirmed needs a slot that is waiting.
+//   - Finished, Retried, GaveUp and Released end the claim with that fence, or
+//     are [ErrClaimLost]. After Retried and Released the slot is due again.
+//   - Withdrawn cancels a slot that is waiting. One that is cancelled stays so.
+//   - Reclaimed removes a slot that is waiting and was never claimed.
+//
+// What contradicts the slot's state is [ErrConflict].
+type Change struct {
+	Namespace string
+	Event     string
+	Action    Action
+	Now       time.Time
+	Fence     int64
+	Worker    string
+	Due       time.Time
+	Granted   time.Time
+	Started   time.Time
+	Finished  time.Time
+	Detail    string
+}
+
+// Missing is the error if there is no slot.
+func (c *Change) Missing() error {
+	if c.ends() {
+		return c.lost()
+	}
+	return notFound("event", c.Event)
+}
+
+func (c *Change) ends() bool {
+	return c.Action == Finished || c.Action == Retried || c.Action == GaveUp || c.Action == Released
+}
+
+func (c *Change) lost() error {
+	return fmt.Errorf("event %q, fence %d: %w", c.Event, c.Fence, ErrClaimLost)
+}
+
+// Apply changes a slot and returns what to add to the audit log, without the
+// plan. room reports whether the slot's window has one event fewer.
+func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
+	conflict := func(what string) error {
+		return fmt.Errorf("event %q is %s, %s: %w", c.Event, s.State, what, ErrConflict)
+	}
+	e := Entry{
+		Time: c.Now, Event: c.Event, Action: c.Action, Scheduled: s.Scheduled,
+		Granted: c.Granted, Started: c.Started, Finished: c.Finished, Detail: c.Detail,
+	}
+	switch {
+	case c.Action == Withdrawn && s.State == Cancelled:
+		return nil, false, nil
+	case c.Action == Withdrawn:
+		if s.State != Waiting {
+			return nil, false, conflict("too late to cancel")
+		}
+		s.State, s.Due = Cancelled, time.Time{}
+		return []Entry{e}, true, nil
+	case c.Action == Reclaimed:
+		if s.State != Waiting || s.Fence != 0 {
+			return nil, false, fmt.Errorf("event %q has started: %w", c.Event, ErrConflict)
+		}
+		return []Entry{e}, true, nil
+	case c.ends():
+		if s.State != Running || s.Fence != c.Fence {
+			return nil, false, c.lost()
+		}
+		s.State, s.Due = Waiting, c.Due
+		switch c.Action {
+		case Finished:
+			s.State, s.Due = Done, time.Time{}
+		case GaveUp:
+			s.State, s.Due = Failed, time.Time{}
+		case Released:
+			s.Attempts--
+		}
+	case c.Action == Confirmed && s.State != Waiting:
+		return nil, false, conflict("not waiting")
+	default:
+		if s.State == Running {
+			entries = append(entries, Entry{
+				Time: c.Now, Event: c.Event, Action: Lost, Attempt: s.Attempts, Fence: s.Fence, Worker: s.Worker, Scheduled: s.Scheduled,
+			})
+		}
+		s.State, s.Worker, s.Due = Running, c.Worker, c.Due
+		s.Attempts++
+		s.Fence++
+	}
+	e.Attempt, e.Fence, e.Worker = s.Attempts, s.Fence, s.Worker
+	return append(entries, e), false, nil
+}
