@@ -25,9 +25,14 @@ type breaker struct {
 	// out counts as lost; in nanoseconds since origin.
 	until atomic.Int64
 
-	failing atomic.Int32 // failures in a row
+	failing atomic.Int32 // failures in a row, those that do not count included
 
-	mu        sync.Mutex // for writing the above too
+	mu        sync.Mutex    // for writing the above too
+	counted   int           // failures in a row that count
+	lastFail  time.Duration // when the last of them was counted
+	rowBegan  time.Duration // when the first call of the row began
+	outage    time.Duration // when the first call of the outage began
+	short     bool          // it lasted less than the first back-off
 	backoff   time.Duration
 	wins      int           // successes in a row in this state
 	from      time.Duration // when the phase began, or began again after a failure
@@ -44,7 +49,8 @@ type breaker struct {
 // pass is the permission for one call.
 type pass struct {
 	word  uint64
-	probe bool // it was let through alone
+	began time.Duration // since the breaker's origin
+	probe bool          // it was let through alone
 }
 
 const stateBits = 8
@@ -119,6 +125,7 @@ func (b *breaker) success(p pass) {
 	if b.current(p) {
 		b.release(p)
 		b.failing.Store(0)
+		b.counted = 0
 		ch = b.advance(p)
 	}
 	b.mu.Unlock()
@@ -129,7 +136,10 @@ func (b *breaker) success(p pass) {
 func (b *breaker) advance(p pass) change {
 	s := b.state()
 	if s == Open || s == HalfOpen { // open: only the health check does not wait for the back-off
-		if b.wins++; b.wins < b.settings.Load().Successes {
+		if b.wins++; b.wins == 1 {
+			b.short = b.now()-b.outage < b.settings.Load().Backoff
+		}
+		if b.wins < b.settings.Load().Successes {
 			ch := change{}
 			if s == Open {
 				ch = b.change(HalfOpen)
@@ -138,6 +148,9 @@ func (b *breaker) advance(p pass) change {
 			return ch
 		}
 		b.succeeded, b.finished = 0, 0
+		if b.short {
+			return b.change(Normal)
+		}
 		return b.change(Testing)
 	}
 	if !s.recovering() {
@@ -159,38 +172,61 @@ func (b *breaker) advance(p pass) change {
 	return b.change(s.next())
 }
 
-// failure learns of a call that the store did not answer as it should.
-func (b *breaker) failure(p pass, err error) {
+// failure learns of a call that the store did not answer as it should. One
+// that is starved was not answered in time by this process's own fault.
+func (b *breaker) failure(p pass, starved bool, err error) {
 	b.mu.Lock()
 	var ch change
 	if b.current(p) {
 		b.release(p)
-		ch = b.retreat(p)
+		ch = b.retreat(p, starved)
 		ch.err = err
 	}
 	b.mu.Unlock()
 	b.tell(&ch)
 }
 
+// maxStarved is for how many time-outs a row of failures may be put down to a
+// process that gets no processor time. A store that is away does not go
+// unnoticed for longer.
+const maxStarved = 10
+
 // retreat counts a failure and goes back to an earlier state if it has to.
-func (b *breaker) retreat(p pass) change {
-	s := b.state()
+//
+// Calls that are out together when a store stalls fail together. That is one
+// event, so a failure counts only if its call began after the last one that
+// counted.
+func (b *breaker) retreat(p pass, starved bool) change {
+	s, now, config := b.state(), b.now(), b.settings.Load()
 	if s == Open {
 		return change{} // the health check; callers wait for the end of the back-off as before
 	}
-	failures := int(b.failing.Add(1))
 	b.finished++
-	ch := change{}
+	if p.began < b.lastFail {
+		return change{}
+	}
+	if b.failing.Add(1) == 1 {
+		b.rowBegan = p.began
+	}
+	if starved && now-b.rowBegan < maxStarved*config.Timeout {
+		return change{}
+	}
+	b.lastFail = now
+	b.counted++
+	ch, failures := change{}, b.counted
 	switch {
 	case s == HalfOpen:
-		ch = b.open(min(2*b.backoff, b.settings.Load().MaxBackoff))
-	case failures >= b.settings.Load().Failures:
-		ch = b.open(b.settings.Load().Backoff)
+		ch = b.open(min(2*b.backoff, config.MaxBackoff))
+	case failures >= config.Failures:
+		if s == Normal && (b.entered[Normal] == 0 || b.rowBegan-b.since >= config.Backoff) {
+			b.outage = b.rowBegan // and not the one before, going on
+		}
+		ch = b.open(config.Backoff)
 	case !s.recovering() || p.state() != s:
 		// In the normal state only a row of failures matters. In a phase, of
 		// several calls that failed together one steps back.
 	case s == Testing:
-		b.wins, b.from = 0, b.now()
+		b.wins, b.from = 0, now
 	default:
 		ch = b.change(s - 1)
 	}
@@ -227,6 +263,7 @@ func (b *breaker) open(backoff time.Duration) change {
 	b.until.Store(int64(b.now() + wait)) // first: whoever sees Open must see it
 	ch := b.changeTo(Open, 1)
 	b.failing.Store(0)
+	b.counted = 0
 	ch.probe = wait
 	return ch
 }

@@ -27,7 +27,8 @@ const (
 func (o outcome) unknown() bool { return o == timedOut || o == lost }
 
 // fairShare is which part of Timeout a store must have had before a caller's
-// own deadline, earlier than that, counts against it.
+// own deadline, earlier than that, counts against it. A process that notices
+// the end of a call later than by the same part is starved.
 const fairShare = 10
 
 // call is one call of the store under way.
@@ -42,6 +43,7 @@ type call struct {
 
 // begin starts a call that was admitted.
 func (s *Store) begin(ctx context.Context, p pass) call {
+	p.began = s.breaker.now()
 	c := call{store: s, pass: p, caller: ctx, ctx: ctx, fair: true}
 	timeout := s.breaker.settings.Load().Timeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -90,11 +92,18 @@ func (c *call) end(err error) (outcome, error) {
 		return o, err
 	}
 	c.store.outcomes[blame].Add(1)
-	c.store.breaker.failure(c.pass, err)
+	c.store.breaker.failure(c.pass, blame == timedOut && c.starved(), err)
 	if o.unknown() && !errors.Is(err, sluice.ErrUnknown) {
 		err = fmt.Errorf("no answer within %s: %w: %w", c.store.breaker.settings.Load().Timeout, sluice.ErrUnknown, err)
 	}
 	return o, err
+}
+
+// starved reports whether this process noticed the end of the call's time so
+// late that an answer may have been there in time.
+func (c *call) starved() bool {
+	deadline, ok := c.ctx.Deadline()
+	return ok && time.Since(deadline) > c.store.breaker.settings.Load().Timeout/fairShare
 }
 
 // judge tells whose fault an error is, and whether the call may have happened.

@@ -140,6 +140,7 @@ func TestOneSuccessIsEnoughIfConfigured(t *testing.T) {
 		l, s, f := open(t, failover.Config{Successes: 1})
 		f.checked = true
 		breakBy(t, l, s, f, cuts)
+		time.Sleep(5 * time.Second)
 		f.set(none)
 		time.Sleep(failover.CheckEvery + time.Millisecond)
 		wantState(t, s, failover.Testing)
@@ -203,6 +204,7 @@ func TestChangesOfStateWakeThoseWhoWait(t *testing.T) {
 			woken = append(woken, s.State())
 		})
 		breakBy(t, l, s, f, refuses)
+		time.Sleep(5 * time.Second)
 		f.set(none)
 		time.Sleep(backAfter)
 		mu.Lock()

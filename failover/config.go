@@ -17,7 +17,8 @@ type Config struct {
 	// earlier deadline stands. 0 means 250 ms.
 	Timeout time.Duration
 
-	// Failures is how many in a row open the breaker. 0 means 3.
+	// Failures is how many in a row open the breaker. Those that happen
+	// together are one. 0 means 3.
 	Failures int
 
 	// Successes is how many in a row close it again. 0 means 3.
@@ -26,7 +27,8 @@ type Config struct {
 	// Backoff is for how long an open breaker lets no caller ask the store. It
 	// doubles with each that fails, up to MaxBackoff. Up to a tenth is added at
 	// random, so that nodes do not ask in step. It ends early once the store
-	// passes a health check; see [CheckEvery]. 0 means 5 s and 60 s.
+	// passes a health check; see [CheckEvery]. An outage shorter than Backoff
+	// ends without the phases of recovery. 0 means 5 s and 60 s.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 

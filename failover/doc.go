@@ -14,10 +14,17 @@
 // From testing on, a failure steps back by one, and three in a row open the
 // breaker again. There is one breaker for a store, not one for each key.
 //
+// Calls that fail together are one failure: it counts only if its call began
+// after the last one that counted. A time-out that this process noticed late,
+// because it got no processor time, does not count. After an outage that was
+// shorter than the first back-off, 5 s, three successes lead from half-open
+// straight to normal.
+//
 // In every state but normal a health check asks the store every half second,
 // whatever the back-off, which is for callers. So with traffic or without, and
-// with the default settings, the state is normal again within 64 s of the end
-// of a fault, or 94 s if calls failed during the recovery.
+// with the default settings, the state is normal again within 2 s of the end of
+// a short outage and within 64 s of a longer one, or 94 s if calls failed
+// during the recovery.
 //
 // # What is answered meanwhile
 //

@@ -128,7 +128,9 @@ func TestFailuresTogetherStepBackOnce(t *testing.T) {
 		}
 		callers.Wait()
 		wantState(t, s, failover.Partial)
-		decide(t, l, "", critical("a")) // but all of them count for the breaker
+		decide(t, l, "", critical("a")) // the second in a row
+		wantState(t, s, failover.Testing)
+		decide(t, l, "", critical("a"))
 		wantState(t, s, failover.Open)
 	})
 }
