@@ -17,6 +17,11 @@ var (
 	// store could not be reached.
 	ErrUnavailable = errors.New("store unavailable")
 
+	// ErrBusy marks a call that certainly had no effect because too many others
+	// of this process wait for the store, which does answer. It is an
+	// [ErrUnavailable].
+	ErrBusy = fmt.Errorf("%w: too many calls wait for it", ErrUnavailable)
+
 	// ErrLeaseClosed is the answer to a call on a lease that was committed,
 	// released or has expired, or that never was.
 	ErrLeaseClosed = errors.New("lease is closed or unknown")

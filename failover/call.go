@@ -19,6 +19,7 @@ const (
 	lost                // no answer, for another reason: it may have happened
 	unreachable         // it certainly did not happen
 	faulty              // the store answered something it should not; it did not happen
+	busy                // too many calls wait for a store that answers; it did not happen
 
 	outcomes = iota
 )
@@ -81,7 +82,7 @@ func (c *call) end(err error) (outcome, error) {
 	}
 	o := c.judge(err)
 	blame := o
-	if o == callers && c.caller.Err() == context.DeadlineExceeded && c.fair && !mistake(err) {
+	if o == callers && c.caller.Err() == context.DeadlineExceeded && c.fair && !mistake(err) && !errors.Is(err, sluice.ErrBusy) {
 		blame = timedOut
 	}
 	if c.cancel != nil {
@@ -92,6 +93,10 @@ func (c *call) end(err error) (outcome, error) {
 		return o, err
 	}
 	c.store.outcomes[blame].Add(1)
+	if blame == busy {
+		c.store.breaker.neutral(c.pass)
+		return o, err
+	}
 	c.store.breaker.failure(c.pass, blame == timedOut && c.starved(), err)
 	if o.unknown() && !errors.Is(err, sluice.ErrUnknown) {
 		err = fmt.Errorf("no answer within %s: %w: %w", c.store.breaker.settings.Load().Timeout, sluice.ErrUnknown, err)
@@ -112,6 +117,10 @@ func (c *call) judge(err error) outcome {
 	switch {
 	case mistake(err):
 		return callers
+	case c.caller.Err() != nil && errors.Is(err, c.caller.Err()):
+		return callers
+	case errors.Is(err, sluice.ErrBusy):
+		return busy
 	case !unknown && errors.Is(err, sluice.ErrUnavailable):
 		return unreachable
 	case c.caller.Err() != nil:

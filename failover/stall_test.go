@@ -171,3 +171,37 @@ func TestAStarvedProcessDoesNotBlameTheStore(t *testing.T) {
 		})
 	}
 }
+
+// crowd is a store that answers, but not all who ask.
+type crowd struct {
+	*faulty
+	full bool
+}
+
+func (c *crowd) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if !c.full {
+		return c.faulty.Take(ctx, t, d)
+	}
+	return fmt.Errorf("postgres: %w", sluice.ErrBusy)
+}
+
+func TestACrowdIsNotAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, f := open(t, failover.Config{})
+		s, err := failover.New(&crowd{f, true}, failover.Config{Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		l := sluice.New(s)
+		for range 20 {
+			if d := decide(t, l, "", demand("a")); d.Source != sluice.Degraded {
+				t.Errorf("source %s, want degraded: nothing was sent", d.Source)
+			}
+		}
+		wantState(t, s, failover.Normal)
+		if st := s.Stats(); st.Busy != 20 || st.Unreachable != 0 {
+			t.Errorf("stats %+v", st)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package limitstore
 
 import (
 	"slices"
+	"time"
 
 	"github.com/sluice-go/sluice"
 )
@@ -12,6 +13,8 @@ import (
 type batch struct {
 	requests []*request
 	hashes   []uint64 // of what is under way with them
+	departed time.Time
+	failed   bool // the database did not answer it
 
 	keys   keyArgs
 	limits limitArgs
@@ -27,7 +30,7 @@ type batch struct {
 func (b *batch) clear() {
 	clear(b.requests)
 	clear(b.flat)
-	b.requests, b.hashes = b.requests[:0], b.hashes[:0]
+	b.requests, b.hashes, b.failed = b.requests[:0], b.hashes[:0], false
 }
 
 // add adds a request, unless there is no room or it has to be in another call:
@@ -82,6 +85,7 @@ func (b *batch) glance(m *marks) bool {
 
 // fail answers all with an error.
 func (b *batch) fail(err error) {
+	b.failed = true
 	for _, r := range b.requests {
 		r.answer(err)
 	}

@@ -2,10 +2,14 @@ package limitstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/postgres"
 )
 
@@ -24,6 +28,8 @@ type queue struct {
 	rest     []*request          // those of the queue that stay in it
 	running  int                 // batches
 	underWay int                 // requests in them
+	answers  int                 // of the database to batches
+	took     time.Duration       // the last of them
 	idle     []*batch
 	ended    sync.Cond
 	closing  bool
@@ -42,6 +48,9 @@ const (
 	// More in a batch would keep its buckets locked for too long.
 	maxTakes   = 256
 	maxDemands = 1024
+
+	// More callers than this find a queue that they would wait in for too long.
+	maxWaiting = 4 * maxBatches * maxTakes
 )
 
 func newQueue(send func(*batch)) *queue {
@@ -55,6 +64,8 @@ func newQueue(send func(*batch)) *queue {
 
 // do has r answered, or answers itself if ctx ends before.
 func (q *queue) do(ctx context.Context, r *request) error {
+	r.arrived = time.Now()
+	r.deadline, _ = ctx.Deadline()
 	if err := q.submit(r); err != nil {
 		return err
 	}
@@ -63,7 +74,10 @@ func (q *queue) do(ctx context.Context, r *request) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if q.withdraw(r) {
+	if err := q.withdraw(r); err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return err
+		}
 		return ctx.Err()
 	}
 	select {
@@ -80,6 +94,10 @@ func (q *queue) submit(r *request) error {
 	if q.closing {
 		return postgres.ErrClosed
 	}
+	if len(q.requests) >= maxWaiting {
+		return errBusy
+	}
+	r.answers = q.answers
 	q.requests = append(q.requests, r)
 	if q.running < maxBatches && q.worthwhile(len(q.requests)) && !slices.ContainsFunc(r.hashes, q.isBusy) {
 		q.running++
@@ -101,16 +119,35 @@ func (q *queue) worthwhile(n int) bool { return q.underWay <= few || n >= crowd 
 
 func (q *queue) isBusy(hash uint64) bool { return q.busy[hash] > 0 }
 
-// withdraw takes r out of the queue, and reports whether it still was there.
-func (q *queue) withdraw(r *request) bool {
+// withdraw takes r out of the queue. It returns nil if r is no longer there.
+func (q *queue) withdraw(r *request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := slices.Index(q.requests, r)
+	i := slices.Index(q.requests, r) // of maxWaiting at most
 	if i < 0 {
-		return false
+		return nil
 	}
 	q.requests = slices.Delete(q.requests, i, i+1)
-	return true
+	return q.refusal(r)
+}
+
+// refusal returns the error of a request that was never sent. If others were
+// answered while it waited, that is not for want of a database. The caller holds
+// the mutex.
+func (q *queue) refusal(r *request) error {
+	if q.answers > r.answers {
+		return fmt.Errorf("%w: %w", errBusy, context.DeadlineExceeded)
+	}
+	return postgres.UnavailableError(context.DeadlineExceeded)
+}
+
+var errBusy = fmt.Errorf("postgres: %w", sluice.ErrBusy)
+
+// late reports whether r has waited for so long that its caller would be gone
+// before the answer, going by the last batch and a quarter more. To send it would
+// only make its outcome unknown. It is never late in the first half of its time.
+func (q *queue) late(r *request, now time.Time) bool {
+	return !r.deadline.IsZero() && r.deadline.Sub(now) < min(q.took*5/4, r.deadline.Sub(r.arrived)/2)
 }
 
 // run sends one batch after the other until there is none to send.
@@ -147,7 +184,14 @@ func (q *queue) fill(b *batch) *batch {
 	}
 	b = q.idle[len(q.idle)-1]
 	q.rest = q.rest[:0]
-	another := false
+	another, now := false, time.Now()
+	q.requests = slices.DeleteFunc(q.requests, func(r *request) bool {
+		late := q.late(r, now)
+		if late {
+			r.answer(q.refusal(r))
+		}
+		return late
+	})
 	for _, r := range q.requests {
 		wait := slices.ContainsFunc(r.hashes, q.mustWait)
 		if !wait && b.add(r) {
@@ -171,6 +215,7 @@ func (q *queue) fill(b *batch) *batch {
 	clear(q.rest)
 	q.idle = q.idle[:len(q.idle)-1]
 	q.underWay += n
+	b.departed = now
 	b.depart(q.busy)
 	if another && q.running < maxBatches && q.worthwhile(len(q.requests)) {
 		q.running++
@@ -186,6 +231,10 @@ func (q *queue) mustWait(hash uint64) bool {
 
 func (q *queue) end(b *batch) {
 	q.underWay -= len(b.requests)
+	if !b.failed {
+		q.answers++
+		q.took = time.Since(b.departed)
+	}
 	for _, h := range b.hashes {
 		if q.busy[h]--; q.busy[h] == 0 {
 			delete(q.busy, h)

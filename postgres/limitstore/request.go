@@ -51,6 +51,9 @@ type request struct {
 	settle sluice.Settlement
 	bounds []int64 // calendar windows of the lease's limits
 
+	arrived  time.Time
+	deadline time.Time     // zero if the caller has none
+	answers  int           // of the database to other batches, when it arrived
 	answered chan struct{} // holds one when there is an answer
 
 	err      error
