@@ -15,6 +15,7 @@ type Status struct {
 	Resource string        `json:"resource"` // "" if it is about all that are in use
 	Tier     string        `json:"tier,omitempty"`
 	Alarm    catalog.Alarm `json:"alarm,omitempty"` // the worst of all limits; absent if none is known
+	Store    string        `json:"store,omitempty"` // the state of a shared store: normal, open, half-open or a phase of recovery
 	Limits   []LimitStatus `json:"limits"`
 }
 

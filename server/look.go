@@ -56,6 +56,9 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, wh
 		return err
 	}
 	answer := client.Status{Entity: who.Entity, Resource: who.Resource, Tier: self.Tier, Limits: []client.LimitStatus{}}
+	if s.storeState != nil {
+		answer.Store = s.storeState()
+	}
 	terms := s.terms(who.Namespace)
 	resources := []string{who.Resource}
 	if who.Resource == "" {

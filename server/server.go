@@ -39,6 +39,10 @@ type Config struct {
 	Slots   *schedule.Scheduler
 	Replays *idempotency.Keeper
 
+	// StoreState returns the state of a shared store, for status: see package
+	// failover. Nil leaves it out.
+	StoreState func() string
+
 	// Thresholds are the utilizations at which a limit raises an alarm.
 	Thresholds catalog.Thresholds
 
@@ -64,6 +68,7 @@ type server struct {
 	resolver   catalog.Resolver
 	gate       *httplimit.Gate
 	activity   *sluice.Activity
+	storeState func() string
 	slots      *schedule.Scheduler
 	replays    *idempotency.Keeper
 	door       *doorman
@@ -84,7 +89,7 @@ func Handler(config Config) (http.Handler, error) {
 	s := &server{
 		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
 		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
-		thresholds: config.Thresholds, behind: config.Behind,
+		storeState: config.StoreState, thresholds: config.Thresholds, behind: config.Behind,
 	}
 	if s.log == nil {
 		s.log = slog.Default()

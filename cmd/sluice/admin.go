@@ -44,6 +44,22 @@ func (s *stack) alive(w http.ResponseWriter, _ *http.Request) {
 type readiness struct {
 	Ready  bool              `json:"ready"`
 	Checks map[string]string `json:"checks"` // "ok", or what is wrong
+	Store  *storeState       `json:"store,omitempty"`
+}
+
+// storeState is how it goes with a shared store.
+type storeState struct {
+	State string    `json:"state"`
+	Since time.Time `json:"since"`
+}
+
+// storeState returns a function that tells the state of a shared store, or nil
+// if there is none.
+func (s *stack) storeState() func() string {
+	if s.degraded == nil {
+		return nil
+	}
+	return func() string { return s.degraded.State().String() }
 }
 
 // ready reports whether requests should be sent here: 503 while it shuts down, or
@@ -68,6 +84,10 @@ func (s *stack) ready(w http.ResponseWriter, r *http.Request, draining *atomic.B
 	}
 	if draining.Load() {
 		check("shutdown", errors.New("shutting down"))
+	}
+	if s.degraded != nil {
+		st := s.degraded.Stats()
+		answer.Store = &storeState{st.State.String(), st.Since}
 	}
 	status := http.StatusOK
 	if !answer.Ready {

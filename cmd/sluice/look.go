@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/failover"
 )
 
 func resetCommand() *cobra.Command {
@@ -107,6 +108,9 @@ func statusText(s *client.Status) string {
 	text := fmt.Sprintf("%s: %s\n%s", head, cmp.Or(string(s.Alarm), "not known, the store is away"), t)
 	if away != "" {
 		text += fmt.Sprintf("what is left is not known (%s): the store is away\n", away)
+	}
+	if s.Store != "" && s.Store != failover.Normal.String() {
+		text += "the store is " + printable(s.Store) + ": local quotas decide for some or all\n"
 	}
 	if upgrade {
 		text += "near a limit: a larger plan would help\n"
