@@ -22,6 +22,11 @@ var (
 	// [ErrUnavailable].
 	ErrBusy = fmt.Errorf("%w: too many calls wait for it", ErrUnavailable)
 
+	// ErrRecord marks a call about a bucket of which the store has a record that
+	// it cannot read. It says nothing about other buckets. Resetting the bucket
+	// mends it.
+	ErrRecord = errors.New("unreadable record")
+
 	// ErrLeaseClosed is the answer to a call on a lease that was committed,
 	// released or has expired, or that never was.
 	ErrLeaseClosed = errors.New("lease is closed or unknown")

@@ -20,12 +20,17 @@ const (
 	unreachable         // it certainly did not happen
 	faulty              // the store answered something it should not; it did not happen
 	busy                // too many calls wait for a store that answers; it did not happen
+	unreadable          // the store answered that one of the records is; it did not happen
+	halted              // the same, but it may have happened
 
 	outcomes = iota
 )
 
 // unknown reports whether the call may have taken effect.
-func (o outcome) unknown() bool { return o == timedOut || o == lost }
+func (o outcome) unknown() bool { return o == timedOut || o == lost || o == halted }
+
+// blameless reports whether the outcome says nothing about the store as a whole.
+func (o outcome) blameless() bool { return o >= busy }
 
 // fairShare is which part of Timeout a store must have had before a caller's
 // own deadline, earlier than that, counts against it. A process that notices
@@ -93,7 +98,7 @@ func (c *call) end(err error) (outcome, error) {
 		return o, err
 	}
 	c.store.outcomes[blame].Add(1)
-	if blame == busy {
+	if blame.blameless() {
 		c.store.breaker.neutral(c.pass)
 		return o, err
 	}
@@ -121,6 +126,10 @@ func (c *call) judge(err error) outcome {
 		return callers
 	case errors.Is(err, sluice.ErrBusy):
 		return busy
+	case errors.Is(err, sluice.ErrRecord) && unknown:
+		return halted
+	case errors.Is(err, sluice.ErrRecord):
+		return unreadable
 	case !unknown && errors.Is(err, sluice.ErrUnavailable):
 		return unreachable
 	case c.caller.Err() != nil:

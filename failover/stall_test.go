@@ -1,8 +1,11 @@
 package failover_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -204,4 +207,50 @@ func TestACrowdIsNotAnOutage(t *testing.T) {
 			t.Errorf("stats %+v", st)
 		}
 	})
+}
+
+// spoilt is a store with a record that it cannot read.
+type spoilt struct {
+	*faulty
+	err error
+}
+
+func (s *spoilt) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if t.Demands[0].Key.Entity == "bad" {
+		return s.err
+	}
+	return s.faulty.Take(ctx, t, d)
+}
+
+func TestARecordThatCannotBeReadIsNotAnOutage(t *testing.T) {
+	for source, err := range map[sluice.Source]error{
+		sluice.Degraded: fmt.Errorf("redis: %w: another version", sluice.ErrRecord),
+		sluice.Unknown:  fmt.Errorf("redis: %w: the script stopped: %w", sluice.ErrUnknown, sluice.ErrRecord),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			_, _, f := open(t, failover.Config{})
+			s, err := failover.New(&spoilt{f, err}, failover.Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			l := sluice.New(s)
+			for range 20 {
+				if d := decide(t, l, "", demand("bad")); d.Source != source {
+					t.Errorf("source %s, want %s", d.Source, source)
+				}
+			}
+			if d := decide(t, l, "", demand("good")); d.Source != sluice.FromStore {
+				t.Errorf("another bucket was decided by %s", d.Source)
+			}
+			wantState(t, s, failover.Normal)
+			if st := s.Stats(); st.Unreadable != 20 || st.Faulty+st.Lost != 0 {
+				t.Errorf("stats %+v", st)
+			}
+			if log := out.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, demand("bad").Key.String()) {
+				t.Errorf("the log is %q", log)
+			}
+		})
+	}
 }

@@ -20,7 +20,8 @@ type Stats struct {
 	Unreachable int64 // nothing can have happened
 	Faulty      int64 // an answer that is none
 
-	Busy int64 // calls not made because too many waited for a store that answers
+	Busy       int64 // calls not made because too many waited for a store that answers
+	Unreadable int64 // calls that met a record which the store cannot read
 
 	Degraded map[string]Decided // local decisions by tier; "" is every tier without a quota of its own
 	Unknown  int64              // those of them that the store may have counted too
@@ -49,7 +50,8 @@ func (s *Store) Stats() Stats {
 		Entered: map[State]int64{}, Spent: map[State]time.Duration{}, Degraded: map[string]Decided{},
 		TimedOut: s.outcomes[timedOut].Load(), Lost: s.outcomes[lost].Load(),
 		Unreachable: s.outcomes[unreachable].Load(), Faulty: s.outcomes[faulty].Load(), Busy: s.outcomes[busy].Load(),
-		Unknown: s.unknown.Load(), UnknownAdjusts: s.adjusts.Load(),
+		Unreadable: s.outcomes[unreadable].Load() + s.outcomes[halted].Load(),
+		Unknown:    s.unknown.Load(), UnknownAdjusts: s.adjusts.Load(),
 		Unlisted: s.leases.unlisted.Load(),
 	}
 	s.breaker.report(&st)

@@ -25,6 +25,7 @@ type Store struct {
 	outcomes [outcomes]atomic.Int64
 	unknown  atomic.Int64 // takes
 	adjusts  atomic.Int64 // with an unknown outcome
+	reported atomic.Int64 // when an unreadable record was last written down
 }
 
 var (
@@ -106,11 +107,31 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 		if o.unknown() {
 			source = sluice.Unknown
 		}
+		if o == unreadable || o == halted {
+			s.reportRecord(t, err)
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return s.decide(t, d, source)
+}
+
+// reportEvery is how often a take that meets an unreadable record is written down.
+const reportEvery = time.Second
+
+// reportRecord writes down which buckets a take was about that met a record which
+// the store cannot read. Only they are decided locally, until they are reset.
+func (s *Store) reportRecord(t *sluice.Take, err error) {
+	now, last := int64(s.breaker.now()), s.reported.Load()
+	if last != 0 && now-last < int64(reportEvery) || !s.reported.CompareAndSwap(last, max(now, 1)) {
+		return
+	}
+	keys := make([]string, len(t.Demands))
+	for i := range t.Demands {
+		keys[i] = t.Demands[i].Key.String()
+	}
+	s.breaker.settings.Load().Log.Error("a record cannot be read; resetting its bucket mends it", "buckets", keys, "error", err)
 }
 
 // Adjust needs the store.

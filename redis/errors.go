@@ -80,7 +80,7 @@ func Error(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("redis: no answer in time: %w", sluice.ErrUnknown)
 	case errors.As(err, &reply):
-		return fmt.Errorf("redis: %w: the script stopped: %w", sluice.ErrUnknown, err)
+		return fmt.Errorf("redis: %w: the script stopped: %w: %w", sluice.ErrUnknown, sluice.ErrRecord, err)
 	}
 	return fmt.Errorf("redis: %w: %w", sluice.ErrUnknown, err)
 }

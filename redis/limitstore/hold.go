@@ -3,9 +3,11 @@ package limitstore
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/redis"
 )
 
 // Hold grants tokens ahead of need, all requests in one call if they can be.
@@ -104,16 +106,50 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		return err
 	}
 	return s.inBatches(len(keys), func(i int) *sluice.Key { return &keys[i] }, func(which []int) error {
-		var r request
-		for _, i := range which {
-			r.arg(keys[i].Limit, &keys[i])
+		for _, i := range which { // the script takes what is of another type for absent
+			key := recordKey(&keys[i])
+			kind, err := s.db.Client.Do(ctx, s.db.Client.B().Type().Key(key).Build()).ToString()
+			if err == nil && kind != "string" && kind != "none" {
+				err = s.remove(ctx, key)
+			}
+			if err != nil {
+				return redis.Error(err)
+			}
 		}
-		reply, err := s.call(ctx, r.first(header(resetting)), &r)
-		if err != nil {
+		err := s.reset(ctx, keys, which...)
+		if !errors.Is(err, sluice.ErrRecord) {
 			return err
 		}
-		return checkReply(reply, 0)
+		for _, i := range which { // at least one of them, so one by one
+			if err = s.reset(ctx, keys, i); errors.Is(err, sluice.ErrRecord) {
+				err = s.remove(ctx, recordKey(&keys[i]))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+func (s *Store) reset(ctx context.Context, keys []sluice.Key, which ...int) error {
+	var r request
+	for _, i := range which {
+		r.arg(keys[i].Limit, &keys[i])
+	}
+	reply, err := s.call(ctx, r.first(header(resetting)), &r)
+	if err != nil {
+		return err
+	}
+	return checkReply(reply, 0)
+}
+
+// remove deletes a record that cannot be read.
+func (s *Store) remove(ctx context.Context, key string) error {
+	if err := s.db.Client.Do(ctx, s.db.Client.B().Del().Key(key).Build()).Error(); err != nil {
+		return redis.Error(err)
+	}
+	return nil
 }
 
 // maxBatch is how many things one call may be about: keys are numbered in a

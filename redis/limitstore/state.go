@@ -2,7 +2,6 @@ package limitstore
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/sluice-go/sluice"
@@ -10,8 +9,9 @@ import (
 )
 
 // ErrVersion is the error of a call that found something written by another
-// version of Sluice, which this one cannot read. Nothing has happened.
-var ErrVersion = errors.New("a bucket was written by another version of Sluice")
+// version of Sluice, which this one cannot read. Nothing has happened. It is a
+// [sluice.ErrRecord].
+var ErrVersion = fmt.Errorf("%w: a bucket was written by another version of Sluice", sluice.ErrRecord)
 
 // version is the first byte of all that the script keeps, except for records in
 // which somebody waits.

@@ -27,7 +27,8 @@ import (
 )
 
 // TestAnotherVersion finds values of a version that this one does not know.
-// They are refused, not guessed at, and stay as they are; others go on.
+// They are refused, not guessed at, and stay as they are until they are reset;
+// others go on.
 func TestAnotherVersion(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, redis.Config{Address: server.URL()})
@@ -47,11 +48,10 @@ func TestAnotherVersion(t *testing.T) {
 		"peek":   take(sluice.Take{Demands: []sluice.Demand{d}, Peek: true}),
 		"id":     take(sluice.Take{Demands: []sluice.Demand{demand("present", "10/s")}, ID: "future"}),
 		"settle": l.Lease("future").Release(ctx),
-		"reset":  l.Reset(ctx, d.Key),
 		"hold":   s.Hold(ctx, []sluice.HoldRequest{{Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1}, Max: 1, TTL: time.Second}}, grants),
 		"return": s.Return(ctx, []sluice.HoldReturn{{Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1}}}),
 	} {
-		if !errors.Is(err, limitstore.ErrVersion) || errors.Is(err, sluice.ErrUnknown) {
+		if !errors.Is(err, limitstore.ErrVersion) || !errors.Is(err, sluice.ErrRecord) || errors.Is(err, sluice.ErrUnknown) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
@@ -70,6 +70,32 @@ func TestAnotherVersion(t *testing.T) {
 	}
 	if left := remaining(t, server.URL(), demand("present", "1000/h")).Whole(); left != 950 {
 		t.Errorf("%d left beside it, want 950", left)
+	}
+}
+
+// TestResetMendsARecord of another version, cut off, or of another type.
+func TestResetMendsARecord(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Config{Address: server.URL()})
+	l, ctx := sluice.New(s), context.Background()
+	good, bad := demand("good", "10/h"), demand("bad", "10/h")
+	for name, spoil := range map[string]func(){
+		"version": func() { server.Must("SET", recordOf("bad"), "\x03?") },
+		"cut off": func() { server.Must("SET", recordOf("bad"), "\x01??") },
+		"type":    func() { server.Must("DEL", recordOf("bad")); server.Must("LPUSH", recordOf("bad"), "x") },
+	} {
+		spoil()
+		if _, err := l.Take(ctx, bad); !errors.Is(err, sluice.ErrRecord) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := l.Reset(ctx, good.Key, bad.Key); err != nil {
+			t.Errorf("%s: resetting it: %v", name, err)
+		}
+		for _, d := range []sluice.Demand{good, bad} {
+			if got, err := l.Take(ctx, d); err != nil || got.Results[0].Remaining.Whole() != 9 {
+				t.Errorf("%s: %s after a reset: %+v, %v", name, d.Key, got, err)
+			}
+		}
 	}
 }
 
