@@ -45,6 +45,11 @@ type Config struct {
 	// [DefaultQuotas]; a map without "" gets theirs.
 	Quotas map[string]Quota
 
+	// Nodes returns how many nodes share the store, as far as is known; see
+	// [Census]. A limit that all callers share, whose key has no entity, is
+	// divided by it for want of the store. Nil means 1.
+	Nodes func() int
+
 	// MaxBuckets bounds the local quotas that are kept. Full ones are
 	// forgotten first; if none is full, new entities share one quota for each
 	// namespace and tier. 0 means 1 million, which takes some 150 MB if they
@@ -107,6 +112,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Nodes == nil {
+		c.Nodes = func() int { return 1 }
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Float64

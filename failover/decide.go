@@ -28,14 +28,15 @@ var free = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
 
 // decide answers t without the store.
 func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source) error {
-	quotas := s.breaker.settings.Load().quotas
+	settings := s.breaker.settings.Load()
+	quotas := settings.quotas
 	q := quotas[t.Tier]
 	if q == nil {
 		q = quotas[""]
 	}
 	w := s.work.Get().(*work)
 	defer s.work.Put(w)
-	denied := w.plan(t, q)
+	denied := w.plan(t, q, settings.Nodes)
 	if err := s.takeLocally(w, t, denied); err != nil {
 		return err
 	}
@@ -66,7 +67,10 @@ func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source)
 // one demand on the local quota for all of an entity's limits. That one costs
 // as much as the cheapest of them: the quota counts requests, and so does the
 // limit with the smallest cost.
-func (w *work) plan(t *sluice.Take, q *quota) (denied bool) {
+//
+// A limit that all callers share has no entity, and one caller's quota would be
+// far too little for it. It has a local bucket of its own: this node's part.
+func (w *work) plan(t *sluice.Take, q *quota, nodes func() int) (denied bool) {
 	w.demands = w.demands[:0]
 	for i := range t.Demands {
 		dm := &t.Demands[i]
@@ -79,7 +83,16 @@ func (w *work) plan(t *sluice.Take, q *quota) (denied bool) {
 			denied = true
 			continue
 		}
-		at := slices.IndexFunc(w.demands, func(have sluice.Demand) bool { return sameEntity(&have.Key, &dm.Key) })
+		if dm.Key.Entity == "" {
+			if limit, err := part(dm.Limit, nodes()); err == nil {
+				w.quota[i] = int8(len(w.demands))
+				w.demands = append(w.demands, sluice.Demand{Key: dm.Key, Limit: limit, Cost: dm.Charge()})
+				continue
+			}
+		}
+		at := slices.IndexFunc(w.demands, func(have sluice.Demand) bool {
+			return sameEntity(&have.Key, &dm.Key) && have.Key.Limit == q.tier && have.Key.Resource == ""
+		})
 		if at < 0 {
 			at = len(w.demands)
 			w.demands = append(w.demands, sluice.Demand{

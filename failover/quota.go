@@ -27,6 +27,11 @@ func newQuota(tier string, q Quota) (*quota, error) {
 	return &quota{tier, limit, new(counts)}, nil
 }
 
+// part returns the limit of one of some nodes that share l.
+func part(l sluice.Limit, nodes int) (sluice.Limit, error) {
+	return Quota{l, 1000 * int64(max(nodes, 1))}.scaled()
+}
+
 // scaled is the limit that admits, at plain cost, what q.Limit admits at cost
 // times factor: a bucket divided by the factor that takes the factor times
 // longer to come back. What does not divide is rounded towards less. Dividing

@@ -69,12 +69,12 @@ type settings struct {
 
 // Configure puts another configuration into effect, as a whole, or
 // changes nothing if it has a mistake. What entities have taken of their local
-// quotas stays taken, and so does the state of the breaker. MaxBuckets, Log and
-// Rand stay as they are.
+// quotas stays taken, and so does the state of the breaker. MaxBuckets, Nodes, Log
+// and Rand stay as they are.
 func (s *Store) Configure(config Config) error {
 	old := s.breaker.settings.Load()
 	if old != nil {
-		config.MaxBuckets, config.Log, config.Rand = old.MaxBuckets, old.Log, old.Rand
+		config.MaxBuckets, config.Log, config.Rand, config.Nodes = old.MaxBuckets, old.Log, old.Rand, old.Nodes
 	}
 	next := &settings{config.withDefaults(), map[string]*quota{}}
 	if err := next.validate(); err != nil {

@@ -90,7 +90,9 @@ func (c *Call) refusal(p *Problem) {
 	p.Type, p.Status, p.Code = typeQuota, http.StatusTooManyRequests, r.Code
 	p.Title = "Request cannot be satisfied as assigned quota has been exceeded"
 	p.Limit, p.Quota = c.Labels[d.Decider], demand.Limit.String()
-	p.Upgrade = c.Policy.Upgrade(c.Tier)
+	if d.Source < sluice.Degraded {
+		p.Upgrade = c.Policy.Upgrade(c.Tier)
+	}
 	if result.LatestAfter > d.RetryAfter && result.LatestAfter != sluice.Never {
 		seconds := ceilSeconds(result.LatestAfter)
 		p.LatestAfter = &seconds
@@ -108,7 +110,10 @@ func (c *Call) refusal(p *Problem) {
 		return
 	}
 	why := "the limit %s%s (%s) is exhausted"
-	if result.Held {
+	switch {
+	case d.Source >= sluice.Degraded:
+		why = "the limit %s%s (%s) has only a local quota while the store is away, and that is used up"
+	case result.Held:
 		why = "what is left of the limit %s%s (%s) is held by nodes"
 	}
 	p.Message = fmt.Sprintf(why+"; retry in %d s", p.Limit, of, p.Quota, *p.RetryAfter)

@@ -46,6 +46,12 @@ func TestDegradedAnswersSaySo(t *testing.T) {
 	if a.StatusCode != 200 || a.Header.Get("X-RateLimit-Degraded") != "true" || !strings.HasPrefix(a.Header.Get("Warning"), "199 ") || a.Header.Get("X-RateLimit-Source") != "degraded" {
 		t.Errorf("%d %v", a.StatusCode, a.Header)
 	}
+	for a.StatusCode == 200 {
+		a = ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
+	}
+	if a.StatusCode != 429 || !strings.Contains(a.problem.Message, "local quota while the store is away") || strings.Contains(a.problem.Message, "exhausted") || a.problem.Upgrade != "" {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
 }
 
 func TestWithoutFailoverOnlyWhatAllowsPasses(t *testing.T) {

@@ -55,6 +55,7 @@ type stack struct {
 	first    *policy.Policy // as it was when the node started
 	policy   *policy.Live
 	degraded *failover.Store // nil if the store is this process's own
+	census   failover.Census
 	activity *sluice.Activity
 	slots    schedule.Store
 	replays  idempotency.Store
@@ -110,6 +111,10 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 		return s, err
 	}
 	s.closers = append(s.closers, store.Close)
+	if s.degraded != nil {
+		s.census.Start(s.degraded)
+		s.closers = append(s.closers, s.census.Close)
+	}
 	recorder, err := s.openCatalog(ctx, p.catalog, log)
 	if err != nil {
 		return s, err
@@ -230,6 +235,7 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
 	s.registry.MustRegister(calls)
+	config.Nodes = s.census.Nodes
 	guarded, err := failover.New(calls, config)
 	if err != nil {
 		return nil, nil, errors.Join(err, shared.Close())
