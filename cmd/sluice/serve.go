@@ -39,8 +39,10 @@ func serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use: "serve", Short: "answer takes over HTTP and gRPC",
-		Long: `Without flags it keeps buckets in memory and everything else in ./sluice.db,
-uses a sample policy, and is reachable from this machine only.
+		Long: `Without flags it keeps buckets in memory, with a snapshot in
+./sluice.db.buckets every 10 s, and everything else in ./sluice.db, uses a
+sample policy, and is reachable from this machine only. With --store memory
+there is no snapshot.
 
 Endpoints:
   GET  /healthz          200 while it runs; /readyz: 200 if it can decide
@@ -81,7 +83,7 @@ type listening struct {
 
 func (p *places) define(f *pflag.FlagSet) {
 	f.StringVar(&p.policy, "policy", "", "policy `file`; changes to it take effect as they are made")
-	f.StringVar(&p.store, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot, redis://…, rediss://…, "+
+	f.StringVar(&p.store, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot (serve without this: beside the catalog), redis://…, rediss://…, "+
 		"redis+sentinel://…, redis+cluster://… or postgres://…")
 	f.StringVar(&p.catalog, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
 	f.BoolVar(&p.hold, "hold", true, "hold tokens of a shared store ahead of need; false asks it for every take")
@@ -164,6 +166,9 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	access, err := f.access(swapped.Dir != "")
 	if err != nil {
 		return err
+	}
+	if !said("store") && f.store == "memory" && !isPostgres(f.catalog) {
+		f.store += ":" + f.catalog + ".buckets" // day and month quotas survive a restart
 	}
 	log := f.log(stderr)
 	for _, name := range swapped.Unused {
@@ -340,7 +345,13 @@ func greet(w io.Writer, f *serveFlags, run *group, access server.Access) error {
 	}
 	at := scheme + "://" + reachable(run.address("listen"))
 	fmt.Fprintf(&b, "sluice answers takes on %s\n", at)
-	fmt.Fprintf(&b, "  buckets   %s\n  the rest  %s\n", redacted(f.store), redacted(f.catalog))
+	buckets := redacted(f.store)
+	if file, ok := strings.CutPrefix(f.store, "memory:"); ok {
+		buckets = "memory, saved to " + file + " every 10 s and at the end; a crash forgets at most 10 s"
+	} else if f.store == "memory" {
+		buckets += ", forgotten at the end"
+	}
+	fmt.Fprintf(&b, "  buckets   %s\n  the rest  %s\n", buckets, redacted(f.catalog))
 	if f.policy != "" {
 		fmt.Fprintf(&b, "  policy    %s\n", f.policy)
 	} else {

@@ -214,7 +214,15 @@ func degraded(d *policy.Degraded) failover.Config {
 // held tokens in front; exact is the one without held tokens.
 func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utilization, log *slog.Logger) (store, exact sluice.Store, err error) {
 	if p.store == "memory" || strings.HasPrefix(p.store, "memory:") {
-		store, err := memory.Open(memory.Config{Snapshot: strings.TrimPrefix(strings.TrimPrefix(p.store, "memory"), ":"), Log: log})
+		snapshot := strings.TrimPrefix(strings.TrimPrefix(p.store, "memory"), ":")
+		if snapshot != "" {
+			release, err := lock(snapshot)
+			if err != nil {
+				return nil, nil, err
+			}
+			s.closers = append(s.closers, release)
+		}
+		store, err := memory.Open(memory.Config{Snapshot: snapshot, Log: log})
 		if err != nil {
 			return nil, nil, err
 		}
