@@ -285,7 +285,7 @@ func TestDamagedSnapshot(t *testing.T) {
 // buckets are their own.
 func TestTwoServersOnOneFile(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{"serve", "--catalog", filepath.Join(dir, "sluice.db"), "--policy", writeFile(t, dir, "policy.yaml", restartPolicy)}
+	args := []string{"serve", "--store", "memory", "--catalog", filepath.Join(dir, "sluice.db"), "--policy", writeFile(t, dir, "policy.yaml", restartPolicy)}
 	servers := [2]*process{begin(t, args...), begin(t, args...)}
 	if _, err := servers[0].ask(t).SetSlotPlan(t.Context(), slotPlan); err != nil {
 		t.Fatal(err)
