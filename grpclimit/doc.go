@@ -1,5 +1,6 @@
 // Package grpclimit puts a policy's limits on gRPC services: interceptors for
-// unary calls and streams.
+// unary calls and streams. [PerIP], [PerKey] and [Per] put one limit on a
+// server, in one line.
 //
 // A call is the HTTP request that it is: POST /package.Service/Method. Limits,
 // costs, keys, tokens and addresses are found as package httplimit finds

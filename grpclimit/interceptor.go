@@ -19,10 +19,41 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
+// Option changes what [Unary] and [Stream] do.
+type Option func(*gate)
+
+// gate decides calls.
+type gate struct {
+	*httplimit.Gate
+	identify func(ctx context.Context, method string) (entity, tier string)
+	refuse   func(ctx context.Context, c *httplimit.Call, err error) error
+}
+
+// Identify names who makes a call, and their tier, for programs that know it
+// already. An empty entity leaves it to the gate.
+func Identify(identify func(ctx context.Context, method string) (entity, tier string)) Option {
+	return func(g *gate) { g.identify = identify }
+}
+
+// Refuse replaces the error that a call which does not pass ends with. It is
+// given the one it would end with.
+func Refuse(refuse func(ctx context.Context, c *httplimit.Call, err error) error) Option {
+	return func(g *gate) { g.refuse = refuse }
+}
+
+func with(g *httplimit.Gate, options []Option) *gate {
+	made := &gate{Gate: g}
+	for _, o := range options {
+		o(made)
+	}
+	return made
+}
+
 // Unary limits unary calls.
-func Unary(g *httplimit.Gate) grpc.UnaryServerInterceptor {
+func Unary(g *httplimit.Gate, options ...Option) grpc.UnaryServerInterceptor {
+	gate := with(g, options)
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		a, err := admit(ctx, g, info.FullMethod)
+		a, err := gate.admit(ctx, info.FullMethod)
 		if err != nil {
 			return nil, err
 		}
@@ -38,9 +69,10 @@ func Unary(g *httplimit.Gate) grpc.UnaryServerInterceptor {
 
 // Stream limits streams: opening one is a request. A limit of concurrency is
 // held for as long as it is open.
-func Stream(g *httplimit.Gate) grpc.StreamServerInterceptor {
+func Stream(g *httplimit.Gate, options ...Option) grpc.StreamServerInterceptor {
+	gate := with(g, options)
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		a, err := admit(stream.Context(), g, info.FullMethod)
+		a, err := gate.admit(stream.Context(), info.FullMethod)
 		if err != nil {
 			return err
 		}
@@ -72,15 +104,23 @@ type admission struct {
 }
 
 // admit decides a call. An error is the status to answer.
-func admit(ctx context.Context, g *httplimit.Gate, method string) (*admission, error) {
-	header, remote := origin(ctx)
+func (g *gate) admit(ctx context.Context, method string) (*admission, error) {
+	request := httplimit.Request{Method: http.MethodPost, Path: method}
+	request.Header, request.Remote = origin(ctx)
+	if g.identify != nil {
+		request.Entity, request.Tier = g.identify(ctx, method)
+	}
 	c := new(httplimit.Call)
-	g.Decide(ctx, &httplimit.Request{Method: http.MethodPost, Path: method, Header: header, Remote: remote}, c)
+	g.Decide(ctx, &request, c)
 	told := http.Header{}
 	c.Headers(told)
 	if !c.Outcome.Passes() {
 		grpc.SetHeader(ctx, fields(told)) //nolint:errcheck // the status says the same
-		return nil, refusal(c)
+		err := refusal(c)
+		if g.refuse != nil {
+			err = g.refuse(ctx, c, err)
+		}
+		return nil, err
 	}
 	held, end := g.Hold(ctx, c)
 	return &admission{ctx: held, end: end, header: fields(told)}, nil

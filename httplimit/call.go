@@ -18,6 +18,10 @@ type Request struct {
 	Path   string // as sent, with its escapes: [net/url.URL.EscapedPath]
 	Header http.Header
 	Remote string // host and port of the connection
+
+	// Entity is who is calling, if that is known before, and Tier their tier.
+	// If Entity is empty, headers and address tell.
+	Entity, Tier string
 }
 
 // Outcome is the result of deciding a request.
@@ -119,7 +123,7 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 		}
 		return
 	}
-	if err := v.identifier.Identify(ctx, r.Header, r.Remote, &c.Identity); err != nil {
+	if err := v.identify(ctx, r, &c.Identity); err != nil {
 		g.unidentified(ctx, r, c, err)
 		return
 	}
@@ -176,7 +180,7 @@ func (g *Gate) note(r *Request, c *Call) {
 // have to be told apart by caller. A credential that is not valid is for
 // somebody else to judge.
 func (g *Gate) exempted(ctx context.Context, v *view, r *Request, c *Call) {
-	err := v.identifier.Identify(ctx, r.Header, r.Remote, &c.Identity)
+	err := v.identify(ctx, r, &c.Identity)
 	var invalid *identity.InvalidError
 	if err != nil && !errors.As(err, &invalid) {
 		c.Outcome, c.Err, c.RetryAfter = Unavailable, err, time.Second

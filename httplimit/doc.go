@@ -1,6 +1,7 @@
 // Package httplimit puts limits on HTTP, both ways.
 //
-// Inbound, a [Gate] decides requests by a policy, and [Gate.Wrap] makes a
+// Inbound, [PerIP], [PerKey] and [Per] put one limit before a handler, in one
+// line. Beyond that, a [Gate] decides requests by a policy, and [Gate.Wrap] makes a
 // middleware of it for net/http and whatever builds on it: it finds out who
 // is calling, takes from all limits that apply in one step, tells the caller
 // what is left, and refuses with a body that says which limit it was and

@@ -35,6 +35,18 @@ type Config struct {
 	// of a catalog. Nil knows no others.
 	Verify identity.Verifier
 
+	// Identify names who sends a request, and their tier, to [Gate.Wrap]: for
+	// programs that know it already, by a session for example. An empty entity
+	// leaves it to Verify and the policy, an empty tier to the resolver. Nil
+	// names nobody.
+	Identify func(*http.Request) (entity, tier string)
+
+	// Refuse answers requests that do not pass [Gate.Wrap]. The header has
+	// Retry-After and what the policy sends already; [Call.Problem] is what
+	// there is to say, and [Call.Refuse] says it as if Refuse were nil. The
+	// call must not be kept.
+	Refuse func(http.ResponseWriter, *http.Request, *Call)
+
 	// Guesses limits how many invalid credentials an address may send. The
 	// zero limit means 20/minute.
 	Guesses sluice.Limit
@@ -67,6 +79,15 @@ type view struct {
 	policy     *policy.Policy
 	identifier *identity.Identifier
 	stop       context.CancelFunc // ends the identifier's own work
+}
+
+// identify finds out who sends a request.
+func (v *view) identify(ctx context.Context, r *Request, id *identity.Identity) error {
+	if r.Entity != "" {
+		v.identifier.Named(r.Entity, r.Tier, r.Header, r.Remote, id)
+		return nil
+	}
+	return v.identifier.Identify(ctx, r.Header, r.Remote, id)
 }
 
 // Open returns a gate for config. It reads the files and fetches the key

@@ -46,7 +46,7 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 // nothing. An invalid credential is an error and counts as a guess.
 func (g *Gate) Identify(ctx context.Context, r *Request) (identity.Identity, error) {
 	var id identity.Identity
-	err := g.view.Load().identifier.Identify(ctx, r.Header, r.Remote, &id)
+	err := g.view.Load().identify(ctx, r, &id)
 	var invalid *identity.InvalidError
 	if errors.As(err, &invalid) {
 		if refused := g.Guess(ctx, id.Address, 1); refused != nil {

@@ -26,13 +26,22 @@ var calls = sync.Pool{New: func() any { return new(Call) }}
 
 func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := calls.Get().(*Call)
-	m.gate.Decide(r.Context(), &Request{Method: r.Method, Path: r.URL.EscapedPath(), Header: r.Header, Remote: r.RemoteAddr}, c)
+	request := Request{Method: r.Method, Path: r.URL.EscapedPath(), Header: r.Header, Remote: r.RemoteAddr}
+	if identify := m.gate.config.Identify; identify != nil {
+		request.Entity, request.Tier = identify(r)
+	}
+	m.gate.Decide(r.Context(), &request, c)
 	if c.Outcome.Passes() && c.Route.Idempotency != nil {
 		r = r.WithContext(withCall(r.Context(), c))
 	}
 	switch {
 	case !c.Outcome.Passes():
-		c.refuse(w)
+		c.Headers(w.Header())
+		if refuse := m.gate.config.Refuse; refuse != nil {
+			refuse(w, r, c)
+		} else {
+			c.Refuse(w)
+		}
 	case c.Outcome == Unlimited && len(c.Decision.Results) == 0:
 		m.next.ServeHTTP(w, r)
 	case c.Decision.ID != "":

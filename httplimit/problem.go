@@ -125,11 +125,10 @@ func (c *Call) refusal(p *Problem) {
 	}
 }
 
-// refuse answers a request that does not pass. It is the one place where
-// outcomes become statuses.
-func (c *Call) refuse(w http.ResponseWriter) {
+// Refuse answers a request that does not pass, with a [Problem] as its body.
+// It is the one place where outcomes become statuses.
+func (c *Call) Refuse(w http.ResponseWriter) {
 	h := w.Header()
-	c.Headers(h)
 	p := c.Problem()
 	status := p.Status
 	if c.Outcome == Invalid {

@@ -2,6 +2,8 @@ package identity
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
 // Kind is how a caller was identified.
@@ -18,7 +22,7 @@ type Kind uint8
 // The kinds, from the weakest to the strongest.
 const (
 	ByAddress Kind = iota
-	ByToken
+	ByToken        // or named by the program
 	ByKey
 )
 
@@ -161,6 +165,19 @@ func (i *Identifier) Identify(ctx context.Context, header http.Header, remote st
 		*id = Identity{Entity: id.Address, Address: id.Address, Client: id.Client}
 	}
 	return err
+}
+
+// Named fills in a caller whom the program has named itself, as a user, with
+// the address as [Identifier.Identify] finds it. A name too long for a key is
+// replaced by its hash.
+func (i *Identifier) Named(entity, tier string, header http.Header, remote string, id *Identity) {
+	*id = Identity{}
+	i.addresses.identify(header, remote, id)
+	if len(entity) > sluice.MaxKeyPart {
+		sum := sha256.Sum256([]byte(entity))
+		entity = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	id.Kind, id.Entity, id.Tier = ByToken, entity, tier
 }
 
 // credentials looks for a key, then for a token.
