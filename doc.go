@@ -23,4 +23,12 @@
 // a sliding window at most its amount in any window of its length, a fixed
 // window at most its amount in each aligned window, and concurrency at most
 // its amount unexpired at once. Adjusting may exceed it by a recorded debt.
+//
+// # For authors of stores
+//
+// [Store], [Watcher] and [Capabilities] are what a store implements, and
+// [HoldRequest], [HoldReturn], [HoldID], [Grant], [Settlement], [Action],
+// [Ticket], [Query], [Page] and [Bucket] what it is asked and answers. Programs
+// that only limit need none of them. Package bucket has the arithmetic, and
+// package storetest the suite that a store must pass.
 package sluice

@@ -3,9 +3,8 @@ package sluice
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 var (
@@ -39,16 +38,6 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
-// LeaseCostError returns the error of every store for a settlement whose costs it
-// cannot set: of a limit that the lease does not have, or of concurrency, whose
-// cost is fixed.
-func LeaseCostError(limit string, fixed bool) error {
-	if fixed {
-		return BadField("lease.costs", limit, "concurrency cannot be adjusted")
-	}
-	return BadField("lease.costs", limit, "the lease has no limit of this name")
-}
-
 // FieldError says which field of the input is wrong, with which value, and
 // what would be right.
 type FieldError struct {
@@ -57,31 +46,16 @@ type FieldError struct {
 	Reason string
 }
 
-// BadField returns a *[FieldError].
-func BadField(field string, value any, reason string) error {
-	return &FieldError{Field: field, Value: value, Reason: reason}
-}
-
 // Error returns the three parts. However long the field and its value are, it is
 // a line that can be read.
 func (e *FieldError) Error() string {
 	value := e.Value
 	if s, ok := value.(string); ok {
-		value = Excerpt(s)
+		value = excerpt.Of(s)
 	}
 	return fmt.Sprintf("%.200s: %v: %s", e.Field, value, e.Reason)
 }
 
-// Excerpt returns text from outside as a message can show it: the beginning of
-// what is long, in quotes if it has characters that cannot be printed.
-func Excerpt(s string) string {
-	const most = 60
-	short := s
-	if len(s) > most {
-		short = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	if strings.ContainsFunc(short, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
-		return strconv.Quote(short)
-	}
-	return short
+func badField(field string, value any, reason string) error {
+	return &FieldError{Field: field, Value: value, Reason: reason}
 }

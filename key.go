@@ -40,7 +40,7 @@ func (k *Key) validate() error {
 		{"namespace", k.Namespace}, {"entity", k.Entity}, {"resource", k.Resource}, {"limit", k.Limit},
 	} {
 		if len(p.value) > MaxKeyPart {
-			return BadField("key."+p.field, p.value[:32]+"…", "must be at most 255 bytes long")
+			return badField("key."+p.field, p.value[:32]+"…", "must be at most 255 bytes long")
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ const (
 	// TokenBucket refills Amount per Period, evenly, up to Burst. The default.
 	TokenBucket Algorithm = iota
 	// SlidingWindow allows Amount in any window of length Period. It counts
-	// in [SubWindows] parts, the partly expired one in full.
+	// in 32 parts, the partly expired one in full.
 	SlidingWindow
 	// FixedWindow allows Amount in each window of length Period, aligned to
 	// the Unix epoch, or in each calendar unit. Around a boundary, up to twice
@@ -22,10 +22,6 @@ const (
 	// Concurrency allows Amount in flight at once; it needs a lease.
 	Concurrency
 )
-
-// SubWindows is the number of parts of a sliding window. It refuses
-// nothing that an exact log over Period × (1 + 1/SubWindows) would allow.
-const SubWindows = 32
 
 func (a Algorithm) String() string {
 	switch a {
@@ -116,38 +112,38 @@ const (
 // Validate returns an error if l is not a usable limit.
 func (l Limit) Validate() error {
 	if l.Algorithm > Concurrency {
-		return BadField("limit.algorithm", l.Algorithm, "must be token bucket, sliding window, fixed window or concurrency")
+		return badField("limit.algorithm", l.Algorithm, "must be token bucket, sliding window, fixed window or concurrency")
 	}
 	if l.Amount <= 0 || l.Amount > MaxTokens {
-		return BadField("limit.amount", l.Amount, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+		return badField("limit.amount", l.Amount, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
 	}
 	if l.Burst < 0 || l.Burst > MaxTokens {
-		return BadField("limit.burst", l.Burst, fmt.Sprintf("must be between 0 (the amount) and %s", MaxTokens))
+		return badField("limit.burst", l.Burst, fmt.Sprintf("must be between 0 (the amount) and %s", MaxTokens))
 	}
 	if l.Burst != 0 && l.Algorithm != TokenBucket {
-		return BadField("limit.burst", l.Burst, fmt.Sprintf("only a token bucket has a burst, not a %s", l.Algorithm))
+		return badField("limit.burst", l.Burst, fmt.Sprintf("only a token bucket has a burst, not a %s", l.Algorithm))
 	}
 	if err := l.validateCalendar(); err != nil {
 		return err
 	}
 	if l.Algorithm == Concurrency || l.Calendar != NoCalendar {
 		if l.Period != 0 {
-			return BadField("limit.period", l.Period, fmt.Sprintf("a %s with this setting has no period; leave it 0", l.Algorithm))
+			return badField("limit.period", l.Period, fmt.Sprintf("a %s with this setting has no period; leave it 0", l.Algorithm))
 		}
 		if l.Algorithm == Concurrency && (l.Amount > maxConcurrency || l.Amount%Token != 0) {
-			return BadField("limit.amount", l.Amount, "concurrency must be a whole number of at most 100000")
+			return badField("limit.amount", l.Amount, "concurrency must be a whole number of at most 100000")
 		}
 		return nil
 	}
 	if l.Period < time.Microsecond || l.Period > maxPeriod || l.Period%time.Microsecond != 0 {
-		return BadField("limit.period", l.Period, "must be a whole number of microseconds, from 1µs to 5 years")
+		return badField("limit.period", l.Period, "must be a whole number of microseconds, from 1µs to 5 years")
 	}
 	if l.Algorithm == SlidingWindow && l.Period < minSliding {
-		return BadField("limit.period", l.Period, "a sliding window must be at least 16µs long")
+		return badField("limit.period", l.Period, "a sliding window must be at least 16µs long")
 	}
 	if amount, period := l.Rate(); l.Algorithm == TokenBucket {
 		if hi, lo := bits.Mul64(uint64(amount)+1, uint64(period)); hi != 0 || lo >= exact {
-			return BadField("limit.amount", fmt.Sprintf("%s/%s", l.Amount, l.Period),
+			return badField("limit.amount", fmt.Sprintf("%s/%s", l.Amount, l.Period),
 				"cannot be kept exactly: choose a rounder amount or a shorter period")
 		}
 	}
@@ -156,19 +152,19 @@ func (l Limit) Validate() error {
 
 func (l Limit) validateCalendar() error {
 	if l.Calendar > CalendarMonth {
-		return BadField("limit.calendar", uint8(l.Calendar), "must be none, day or month")
+		return badField("limit.calendar", uint8(l.Calendar), "must be none, day or month")
 	}
 	if l.Calendar == NoCalendar {
 		if l.Zone != "" {
-			return BadField("limit.zone", l.Zone, "a time zone goes with a calendar day or month")
+			return badField("limit.zone", l.Zone, "a time zone goes with a calendar day or month")
 		}
 		return nil
 	}
 	if l.Algorithm != FixedWindow {
-		return BadField("limit.calendar", l.Algorithm, "only a fixed window follows the calendar")
+		return badField("limit.calendar", l.Algorithm, "only a fixed window follows the calendar")
 	}
 	if _, err := Zone(l.Zone); err != nil {
-		return BadField("limit.zone", l.Zone, "must be a time zone such as UTC or Europe/Madrid")
+		return badField("limit.zone", l.Zone, "must be a time zone such as UTC or Europe/Madrid")
 	}
 	return nil
 }

@@ -96,22 +96,22 @@ func (l *Limiter) decided(t *Take, d *Decision, err error, took time.Duration) {
 func (l *Limiter) Adjust(ctx context.Context, changes ...Demand) (Decision, error) {
 	var d Decision
 	if len(changes) == 0 || len(changes) > MaxDemands {
-		return d, BadField("adjust.changes", len(changes), fmt.Sprintf("must be 1 to %d", MaxDemands))
+		return d, badField("adjust.changes", len(changes), fmt.Sprintf("must be 1 to %d", MaxDemands))
 	}
 	for i := range changes {
 		c := &changes[i]
 		field := fmt.Sprintf("adjust.changes[%d]", i)
 		if c.Cost < -MaxTokens || c.Cost > MaxTokens {
-			return d, BadField(field+".cost", c.Cost, "must be between -"+MaxTokens.String()+" and "+MaxTokens.String())
+			return d, badField(field+".cost", c.Cost, "must be between -"+MaxTokens.String()+" and "+MaxTokens.String())
 		}
 		if c.Limit.Algorithm == Concurrency {
-			return d, BadField(field+".limit", c.Limit, "a concurrency limit is adjusted by its lease")
+			return d, badField(field+".limit", c.Limit, "a concurrency limit is adjusted by its lease")
 		}
 		if err := c.Key.validate(); err != nil {
 			return d, fmt.Errorf("%s.%w", field, err)
 		}
 		if slices.ContainsFunc(changes[:i], func(e Demand) bool { return e.Key == c.Key }) {
-			return d, BadField(field+".key", c.Key, "names the same bucket twice")
+			return d, badField(field+".key", c.Key, "names the same bucket twice")
 		}
 	}
 	err := l.store.Adjust(ctx, changes, &d)
@@ -124,7 +124,7 @@ func (l *Limiter) Adjust(ctx context.Context, changes ...Demand) (Decision, erro
 // stays held, and waiting callers keep waiting.
 func (l *Limiter) Reset(ctx context.Context, keys ...Key) error {
 	if len(keys) > MaxDemands {
-		return BadField("reset.keys", len(keys), fmt.Sprintf("must be at most %d", MaxDemands))
+		return badField("reset.keys", len(keys), fmt.Sprintf("must be at most %d", MaxDemands))
 	}
 	for i := range keys {
 		if err := keys[i].validate(); err != nil {

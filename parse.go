@@ -77,7 +77,7 @@ func parse(s string) (Limit, error) {
 				return l, err
 			}
 			if l.Burst <= 0 {
-				return l, BadField("limit.burst", words[1], "must be above 0; leave it out for a burst of the amount")
+				return l, badField("limit.burst", words[1], "must be above 0; leave it out for a burst of the amount")
 			}
 			words = words[1:]
 		case words[0] == "sliding" && l.Algorithm == TokenBucket:

@@ -122,17 +122,17 @@ func (a Action) String() string { return name(a, "adjust", "renew", "commit", "r
 
 func (s *Settlement) validate() error {
 	if s.ID == "" || len(s.ID) > MaxID {
-		return BadField("lease.id", s.ID[:min(len(s.ID), 32)], "must be the id of a lease")
+		return badField("lease.id", s.ID[:min(len(s.ID), 32)], "must be the id of a lease")
 	}
 	if s.Keep < 0 || s.Keep > MaxLease || (s.Action == Renew) != (s.Keep != 0) {
-		return BadField("lease.keep", s.Keep, "must be above 0 and at most a week to renew, and 0 otherwise")
+		return badField("lease.keep", s.Keep, "must be above 0 and at most a week to renew, and 0 otherwise")
 	}
 	for i, c := range s.Costs {
 		if slices.ContainsFunc(s.Costs[:i], func(o LimitCost) bool { return o.Limit == c.Limit }) {
-			return BadField("lease.costs["+c.Limit+"]", c.Cost, "is given twice")
+			return badField("lease.costs["+c.Limit+"]", c.Cost, "is given twice")
 		}
 		if c.Cost < 0 || c.Cost > MaxTokens {
-			return BadField("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+MaxTokens.String())
+			return badField("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+MaxTokens.String())
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ type HoldID struct{ Node, Seq uint64 }
 
 // Ticket is the place in line of a caller that waits; see [Limiter.Wait]. A
 // take with a ticket that is refused leaves the ticket in every bucket that had
-// no room for it, for [TicketLife], or renews the one that is there; it takes
+// no room for it, for five seconds, or renews the one that is there; it takes
 // its ticket out of the buckets that had room, and out of all of them once it
 // passes or can never pass. [Store.Return] removes a ticket, too.
 //
@@ -162,9 +162,6 @@ type Ticket struct {
 	// equal ones the lower ID.
 	Rank time.Duration
 }
-
-// TicketLife is how long a store keeps a ticket that is not renewed.
-const TicketLife = 5 * time.Second
 
 // HoldRequest asks for tokens in advance. If Previous is set, that hold is
 // first closed as by [Store.Return], in the same step.

@@ -138,7 +138,7 @@ func (d *Demand) Charge() Tokens {
 // store, which checks each only when it first sees it.
 func (t *Take) normalize() error {
 	if len(t.Demands) == 0 || len(t.Demands) > MaxDemands {
-		return BadField("take.demands", len(t.Demands), fmt.Sprintf("must be 1 to %d", MaxDemands))
+		return badField("take.demands", len(t.Demands), fmt.Sprintf("must be 1 to %d", MaxDemands))
 	}
 	simple := t.ID == "" && !t.Lease && !t.UpTo && t.Keep == 0
 	for i := range t.Demands {
@@ -163,13 +163,13 @@ func (t *Take) normalize() error {
 func (t *Take) mistake(i int) error {
 	d := &t.Demands[i]
 	if d.Cost < 0 || d.Cost > MaxTokens {
-		return BadField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+		return badField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
 	}
 	if d.Key.long() {
 		return fmt.Errorf("take.demands[%d].%w", i, d.Key.validate())
 	}
 	same := slices.IndexFunc(t.Demands, func(o Demand) bool { return o.Key == d.Key })
-	return BadField(fmt.Sprintf("take.demands[%d].key", i), d.Key, fmt.Sprintf("names the same bucket as demands[%d]", same))
+	return badField(fmt.Sprintf("take.demands[%d].key", i), d.Key, fmt.Sprintf("names the same bucket as demands[%d]", same))
 }
 
 // differ tells most strings apart without reading all of them.
@@ -178,15 +178,15 @@ func differ(a, b string) bool {
 }
 
 func needsLease(i int) error {
-	return BadField(fmt.Sprintf("take.demands[%d].limit", i), "concurrency", "needs a lease: use Acquire, so that the place is freed again")
+	return badField(fmt.Sprintf("take.demands[%d].limit", i), "concurrency", "needs a lease: use Acquire, so that the place is freed again")
 }
 
 func (t *Take) normalizeOptions() error {
 	if len(t.ID) > MaxID {
-		return BadField("take.id", t.ID[:32]+"…", fmt.Sprintf("must be at most %d bytes long", MaxID))
+		return badField("take.id", t.ID[:32]+"…", fmt.Sprintf("must be at most %d bytes long", MaxID))
 	}
 	if t.Keep < 0 || t.Keep > MaxLease {
-		return BadField("take.keep", t.Keep, fmt.Sprintf("must be between 0 and %s", MaxLease))
+		return badField("take.keep", t.Keep, fmt.Sprintf("must be between 0 and %s", MaxLease))
 	}
 	if t.Keep == 0 && (t.ID != "" || t.Lease) {
 		t.Keep = DefaultKeep
@@ -195,7 +195,7 @@ func (t *Take) normalizeOptions() error {
 		t.Keep = max(t.Keep.Truncate(time.Microsecond), time.Microsecond)
 	}
 	if t.Lease && t.Peek {
-		return BadField("take.peek", true, "a peek has no lease")
+		return badField("take.peek", true, "a peek has no lease")
 	}
 	if t.Lease && t.ID == "" {
 		t.ID = newID()
@@ -203,14 +203,14 @@ func (t *Take) normalizeOptions() error {
 	for i := range t.Demands {
 		d := &t.Demands[i]
 		if t.UpTo && d.Charge() != t.Demands[0].Charge() {
-			return BadField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, "a take up to an amount needs the same cost in every demand")
+			return badField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, "a take up to an amount needs the same cost in every demand")
 		}
 		if d.Limit.Algorithm == Concurrency {
 			if !t.Lease && !t.Peek {
 				return needsLease(i)
 			}
 			if d.Cost%Token != 0 {
-				return BadField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, "concurrency is counted in whole tokens")
+				return badField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, "concurrency is counted in whole tokens")
 			}
 		}
 	}

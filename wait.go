@@ -77,10 +77,10 @@ func (l *Limiter) Wait(ctx context.Context, t Take) (Decision, error) {
 func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	var d Decision
 	if t.Peek {
-		return d, BadField("take.peek", true, "a peek cannot wait")
+		return d, badField("take.peek", true, "a peek cannot wait")
 	}
 	if i := slices.IndexFunc(t.Demands, func(d Demand) bool { return d.CountRefused }); i >= 0 {
-		return d, BadField(fmt.Sprintf("take.demands[%d].countRefused", i), true, "waiting would count each attempt")
+		return d, badField(fmt.Sprintf("take.demands[%d].countRefused", i), true, "waiting would count each attempt")
 	}
 	t.Ticket = Ticket{} // only the first in line has one
 	if err := t.normalize(); err != nil {

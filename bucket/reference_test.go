@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // The references below are written for obviousness: whole histories, and
@@ -95,7 +96,7 @@ type refEvent struct{ part, amount int64 }
 func newRefWindows(l sluice.Limit) *refWindows {
 	r := &refWindows{capacity: int64(l.Amount), period: l.Period.Microseconds(), parts: 1}
 	if l.Algorithm == sluice.SlidingWindow {
-		r.parts = sluice.SubWindows
+		r.parts = bucket.SubWindows
 	}
 	return r
 }

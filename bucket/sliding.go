@@ -1,6 +1,6 @@
 package bucket
 
-import "github.com/sluice-go/sluice"
+import ()
 
 // A sliding window of length W counts in parts of W/k, numbered from the
 // epoch. At any time it counts the part now is in and the k before it, the
@@ -8,7 +8,7 @@ import "github.com/sluice-go/sluice"
 // window of length W lies within k+1 parts, so what they add up to is an
 // upper bound for it; and k+1 parts reach back at most W×(1+1/k).
 const (
-	parts = sluice.SubWindows
+	parts = SubWindows
 	ring  = parts + 1
 )
 

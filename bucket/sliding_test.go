@@ -35,7 +35,7 @@ func TestSlidingWindowAgainstAnExactLog(t *testing.T) {
 				if now-e.t <= period {
 					strict += e.amount
 				}
-				if (now-e.t)*sluice.SubWindows < period*(sluice.SubWindows+1) {
+				if (now-e.t)*bucket.SubWindows < period*(bucket.SubWindows+1) {
 					close += e.amount
 				}
 			}

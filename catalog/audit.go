@@ -12,7 +12,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Event is one change in the audit log.
@@ -90,7 +90,7 @@ const settled = time.Minute
 
 func (c *Catalog) settled(before time.Time) error {
 	if before.IsZero() || before.After(c.now().Add(-settled)) {
-		return sluice.BadField("before", before.Format(time.RFC3339), "must be a minute ago at least")
+		return badinput.Field("before", before.Format(time.RFC3339), "must be a minute ago at least")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Config configures a [Catalog].
@@ -64,13 +65,13 @@ func (c Config) validate() error {
 		return errors.New("catalog: config.store: must be set")
 	}
 	if c.TTL < time.Second || c.TTL > 24*time.Hour {
-		return sluice.BadField("catalog: config.ttl", c.TTL, "must be from a second to a day")
+		return badinput.Field("catalog: config.ttl", c.TTL, "must be from a second to a day")
 	}
 	if c.Entries < 64 || c.Entries > 100_000_000 {
-		return sluice.BadField("catalog: config.entries", c.Entries, "must be from 64 to 100000000")
+		return badinput.Field("catalog: config.entries", c.Entries, "must be from 64 to 100000000")
 	}
 	if len(c.Secret) != 0 && len(c.Secret) < 32 {
-		return sluice.BadField("catalog: config.secret", fmt.Sprintf("%d bytes", len(c.Secret)), "must be at least 32 bytes")
+		return badinput.Field("catalog: config.secret", fmt.Sprintf("%d bytes", len(c.Secret)), "must be at least 32 bytes")
 	}
 	if len(c.Default) > 0 {
 		return c.Default.validate("catalog: config.default")

@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // EncodeCursor makes a cursor of what a store needs to find the place again.
@@ -21,7 +21,7 @@ func DecodeCursor(cursor string, parts int) ([]string, error) {
 	if cursor == "" {
 		return nil, nil
 	}
-	bad := sluice.BadField("cursor", cursor, "must be what the page before gave as next")
+	bad := badinput.Field("cursor", cursor, "must be what the page before gave as next")
 	if len(cursor) > 8<<10 {
 		return nil, bad
 	}

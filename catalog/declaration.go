@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Declaration is what a file says about limits: the policy file, or one for
@@ -160,7 +161,7 @@ func (d *Declaration) Validate() error {
 		declared := d.Entities[id]
 		e := declared.entity(id)
 		if err := e.validate(); err != nil {
-			return fmt.Errorf("entities.%s: %w", sluice.Excerpt(id), err)
+			return fmt.Errorf("entities.%s: %w", excerpt.Of(id), err)
 		}
 	}
 	return d.scopes(func(s Scope, l Limits) error {

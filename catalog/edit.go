@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // By is who makes a change, for the audit log.
@@ -20,7 +20,7 @@ type By struct {
 
 func (b By) validate() error {
 	if b.Actor == "" {
-		return sluice.BadField("by.actor", `""`, "must say who makes the change")
+		return badinput.Field("by.actor", `""`, "must say who makes the change")
 	}
 	for _, f := range []struct{ field, text string }{{"by.actor", b.Actor}, {"by.from", b.From}, {"by.reason", b.Reason}} {
 		if err := checkText(f.field, f.text); err != nil {
@@ -103,7 +103,7 @@ func (e *Editor) attempt(ctx context.Context, fill func(*build) error, version *
 // apply applies a batch and makes this node's caches forget.
 func (e *Editor) apply(ctx context.Context, b *Batch) (int64, error) {
 	if n, most := len(b.Mutations)+len(b.Events), e.catalog.store.MaxBatch(); n > most {
-		return 0, sluice.BadField("change", fmt.Sprintf("%d records and events", n), fmt.Sprintf("must be at most %d at once: divide it", most))
+		return 0, badinput.Field("change", fmt.Sprintf("%d records and events", n), fmt.Sprintf("must be at most %d at once: divide it", most))
 	}
 	v, err := e.catalog.store.Change(ctx, b)
 	var conflict *ConflictError
@@ -249,7 +249,7 @@ func (c *Catalog) now() time.Time { return c.config.Clock().UTC().Truncate(time.
 func encode(v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err == nil && len(data) > MaxData {
-		err = sluice.BadField("record", fmt.Sprintf("%d bytes", len(data)), fmt.Sprintf("must be at most %d bytes as JSON", MaxData))
+		err = badinput.Field("record", fmt.Sprintf("%d bytes", len(data)), fmt.Sprintf("must be at most %d bytes as JSON", MaxData))
 	}
 	return data, err
 }

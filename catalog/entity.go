@@ -7,7 +7,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Entity is who is limited: a user, an API key's owner, a company. Limits,
@@ -53,10 +54,10 @@ func (e *Entity) validate() error {
 		}
 	}
 	if e.Parent == e.ID {
-		return sluice.BadField("entity.parent", e.Parent, "an entity cannot be its own parent")
+		return badinput.Field("entity.parent", e.Parent, "an entity cannot be its own parent")
 	}
 	if e.Cascade && e.Parent == "" {
-		return sluice.BadField("entity.cascade", true, "needs a parent to cascade to")
+		return badinput.Field("entity.cascade", true, "needs a parent to cascade to")
 	}
 	if e.Tier != "" {
 		if err := checkName("entity.tier", e.Tier); err != nil {
@@ -68,7 +69,7 @@ func (e *Entity) validate() error {
 
 func checkMetadata(m map[string]string) error {
 	if len(m) > 50 {
-		return sluice.BadField("metadata", fmt.Sprintf("%d entries", len(m)), "must be at most 50")
+		return badinput.Field("metadata", fmt.Sprintf("%d entries", len(m)), "must be at most 50")
 	}
 	for k, v := range m {
 		if err := checkName("metadata", k); err != nil {
@@ -126,7 +127,7 @@ type EntityPage struct {
 // Entities lists entities in order of id.
 func (c *Catalog) Entities(ctx context.Context, namespace string, q EntityQuery) (EntityPage, error) {
 	if q.Parent != "" && q.Tier != "" {
-		return EntityPage{}, sluice.BadField("query.tier", q.Tier, "list by parent or by tier, not by both")
+		return EntityPage{}, badinput.Field("query.tier", q.Tier, "list by parent or by tier, not by both")
 	}
 	var page EntityPage
 	lq := ListQuery{Namespace: namespace, Kind: KindEntity, Under: q.Parent, Tier: q.Tier, Cursor: q.Cursor, Max: q.Max}
@@ -179,7 +180,7 @@ func (e *Editor) UpdateEntity(ctx context.Context, entity Entity) (Entity, error
 	}
 	version := entity.Version
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(entityKey(e.namespace, entity.ID), "entity "+sluice.Excerpt(entity.ID))
+		old, err := b.mustRead(entityKey(e.namespace, entity.ID), "entity "+excerpt.Of(entity.ID))
 		if err != nil {
 			return err
 		}

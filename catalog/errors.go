@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 var (
@@ -61,5 +61,5 @@ func (e *ConflictError) Unwrap() error { return ErrConflict }
 
 // about names what an error is about.
 func about(kind, id string, err error) error {
-	return fmt.Errorf("%s %q: %w", kind, sluice.Excerpt(id), err)
+	return fmt.Errorf("%s %q: %w", kind, excerpt.Of(id), err)
 }

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // KeyGrace is how long the old key still works after [Editor.RotateKey], if
@@ -114,7 +115,7 @@ func (k *Key) validate(now time.Time) error {
 		return err
 	}
 	if len(k.Scopes) > MaxScopes {
-		return sluice.BadField("key.scopes", fmt.Sprintf("%d scopes", len(k.Scopes)), fmt.Sprintf("must be at most %d", MaxScopes))
+		return badinput.Field("key.scopes", fmt.Sprintf("%d scopes", len(k.Scopes)), fmt.Sprintf("must be at most %d", MaxScopes))
 	}
 	for _, s := range k.Scopes {
 		if err := checkName("key.scopes", s); err != nil {
@@ -122,7 +123,7 @@ func (k *Key) validate(now time.Time) error {
 		}
 	}
 	if !k.Expires.IsZero() && !k.Expires.After(now) {
-		return sluice.BadField("key.expires", k.Expires.Format(time.RFC3339), "must be in the future")
+		return badinput.Field("key.expires", k.Expires.Format(time.RFC3339), "must be in the future")
 	}
 	return nil
 }
@@ -169,7 +170,7 @@ func (b *build) newKey(k Key) (*storedKey, string, error) {
 // changeKey stores a key as change makes it.
 func (e *Editor) changeKey(ctx context.Context, id, action string, change func(*build, *storedKey) error) (Key, error) {
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(keyKey(e.namespace, id), "key "+sluice.Excerpt(id))
+		old, err := b.mustRead(keyKey(e.namespace, id), "key "+excerpt.Of(id))
 		if err != nil {
 			return err
 		}
@@ -228,7 +229,7 @@ func (e *Editor) RotateKey(ctx context.Context, id string, grace time.Duration) 
 		grace = KeyGrace
 	}
 	if grace < 0 || grace > 365*24*time.Hour {
-		return Key{}, "", sluice.BadField("grace", grace, "must be between 0, which means a week, and a year")
+		return Key{}, "", badinput.Field("grace", grace, "must be between 0, which means a week, and a year")
 	}
 	var fresh *storedKey
 	_, err = e.changeKey(ctx, id, "key.rotate", func(b *build, old *storedKey) error {
@@ -256,7 +257,7 @@ func (e *Editor) RotateKey(ctx context.Context, id string, grace time.Duration) 
 // for people to look at.
 func (e *Editor) DeleteKey(ctx context.Context, id string) error {
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(keyKey(e.namespace, id), "key "+sluice.Excerpt(id))
+		old, err := b.mustRead(keyKey(e.namespace, id), "key "+excerpt.Of(id))
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Setting is one limit with how it is applied.
@@ -69,7 +70,7 @@ func ParseOnUnavailable(s string) (sluice.OnUnavailable, error) {
 	if s == "" {
 		return sluice.Degrade, nil
 	}
-	return 0, sluice.BadField("on_unavailable", s, "must be degrade, deny or allow")
+	return 0, badinput.Field("on_unavailable", s, "must be degrade, deny or allow")
 }
 
 // String writes s for people: the limit, and what is not as usual.
@@ -108,7 +109,7 @@ func (l Limits) String() string {
 
 func (l Limits) validate(field string) error {
 	if len(l) == 0 || len(l) > MaxLimits {
-		return sluice.BadField(field, fmt.Sprintf("%d limits", len(l)), fmt.Sprintf("must be 1 to %d", MaxLimits))
+		return badinput.Field(field, fmt.Sprintf("%d limits", len(l)), fmt.Sprintf("must be 1 to %d", MaxLimits))
 	}
 	for _, name := range l.Names() {
 		if err := checkName(field, name); err != nil {
@@ -123,7 +124,7 @@ func (l Limits) validate(field string) error {
 
 func (s Setting) validate() error {
 	if s.OnUnavailable > sluice.Allow {
-		return sluice.BadField("on_unavailable", s.OnUnavailable, "must be degrade, deny or allow")
+		return badinput.Field("on_unavailable", s.OnUnavailable, "must be degrade, deny or allow")
 	}
 	return s.Limit.Validate()
 }
@@ -186,7 +187,7 @@ func (s Scope) subject() string {
 
 func (s Scope) validate() error {
 	if s.Entity != "" && s.Tier != "" {
-		return sluice.BadField("scope.tier", s.Tier, "limits are for an entity or for a tier, not for both")
+		return badinput.Field("scope.tier", s.Tier, "limits are for an entity or for a tier, not for both")
 	}
 	if s.Entity != "" {
 		if err := checkID("scope.entity", s.Entity); err != nil {
@@ -302,7 +303,7 @@ func (c *Catalog) ListLimits(ctx context.Context, namespace string, q LimitsQuer
 	if lq.ID == "" {
 		lq.Under = q.Resource
 	} else if q.Resource != "" && lq.Kind != KindResourceLimits {
-		return LimitsPage{}, sluice.BadField("limits.resource", q.Resource, "leave it out to list those of one entity or tier")
+		return LimitsPage{}, badinput.Field("limits.resource", q.Resource, "leave it out to list those of one entity or tier")
 	}
 	var page LimitsPage
 	next, err := c.list(ctx, lq, func(r Record) error {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 const (
@@ -47,17 +48,17 @@ const OtherEntity = "$OTHER"
 func checkID(field, s string) error {
 	switch {
 	case s == "":
-		return sluice.BadField(field, `""`, "must not be empty")
+		return badinput.Field(field, `""`, "must not be empty")
 	case len(s) > MaxName:
-		return sluice.BadField(field, s, fmt.Sprintf("must be at most %d bytes long", MaxName))
+		return badinput.Field(field, s, fmt.Sprintf("must be at most %d bytes long", MaxName))
 	case !utf8.ValidString(s):
-		return sluice.BadField(field, s, "must be valid UTF-8")
+		return badinput.Field(field, s, "must be valid UTF-8")
 	case s[0] == '$':
-		return sluice.BadField(field, s, "must not begin with $, which marks names of Sluice's own")
+		return badinput.Field(field, s, "must not begin with $, which marks names of Sluice's own")
 	case strings.ContainsFunc(s, unicode.IsControl):
-		return sluice.BadField(field, s, "must not have control characters")
+		return badinput.Field(field, s, "must not have control characters")
 	case strings.TrimSpace(s) != s:
-		return sluice.BadField(field, s, "must not begin or end with a space")
+		return badinput.Field(field, s, "must not begin or end with a space")
 	}
 	return nil
 }
@@ -66,7 +67,7 @@ func checkID(field, s string) error {
 // tier, a namespace, a scope.
 func checkName(field, s string) error {
 	if s == "" || len(s) > 64 || strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) >= 0 || !alphanumeric(rune(s[0])) {
-		return sluice.BadField(field, s,
+		return badinput.Field(field, s,
 			"must be 1 to 64 letters, digits, dots, dashes, colons or underscores, and begin with a letter or digit")
 	}
 	return nil
@@ -82,11 +83,11 @@ func plain(r rune) bool { return alphanumeric(r) || strings.ContainsRune("._-:",
 func checkText(field, s string) error {
 	switch {
 	case len(s) > maxText:
-		return sluice.BadField(field, s, fmt.Sprintf("must be at most %d bytes long", maxText))
+		return badinput.Field(field, s, fmt.Sprintf("must be at most %d bytes long", maxText))
 	case !utf8.ValidString(s):
-		return sluice.BadField(field, s, "must be valid UTF-8")
+		return badinput.Field(field, s, "must be valid UTF-8")
 	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-		return sluice.BadField(field, s, "must not have control characters")
+		return badinput.Field(field, s, "must not have control characters")
 	}
 	return nil
 }
@@ -97,7 +98,7 @@ func pageSize(n *int) error {
 		*n = 100
 	}
 	if *n < 1 || *n > 1000 {
-		return sluice.BadField("max", *n, "must be 1 to 1000, or 0 for 100")
+		return badinput.Field("max", *n, "must be 1 to 1000, or 0 for 100")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Namespace is a tenant of the installation. Nothing of one is seen in
@@ -176,7 +177,7 @@ func (e *Editor) DeleteNamespace(ctx context.Context) (removed Removed, err erro
 
 func (e *Editor) closeNamespace(ctx context.Context) (Record, error) {
 	if e.namespace == DefaultNamespace {
-		return Record{}, sluice.BadField("namespace", e.namespace, "is always there and cannot be deleted")
+		return Record{}, badinput.Field("namespace", e.namespace, "is always there and cannot be deleted")
 	}
 	if err := e.by.validate(); err != nil {
 		return Record{}, err

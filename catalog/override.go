@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Override is another number for one limit of one entity, for a while. It
@@ -62,7 +63,7 @@ func (o *Override) validate(now time.Time) error {
 		return fmt.Errorf("override.%w", err)
 	}
 	if !o.Until.After(now) || o.Until.After(now.AddDate(1, 0, 0)) {
-		return sluice.BadField("override.until", o.Until.Format(time.RFC3339), "must be in the future and at most a year ahead; store limits for longer")
+		return badinput.Field("override.until", o.Until.Format(time.RFC3339), "must be in the future and at most a year ahead; store limits for longer")
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func (e *Editor) SetOverride(ctx context.Context, o Override) (Override, error) 
 		return Override{}, err
 	}
 	if e.by.Reason == "" {
-		return Override{}, sluice.BadField("by.reason", `""`, "must say why the limit is overridden")
+		return Override{}, badinput.Field("by.reason", `""`, "must say why the limit is overridden")
 	}
 	key := overrideKey(e.namespace, o.Entity, o.Limit, o.Resource)
 	_, err := e.attempt(ctx, func(b *build) error {
@@ -101,7 +102,7 @@ func (e *Editor) SetOverride(ctx context.Context, o Override) (Override, error) 
 			}
 		}
 		if count > MaxOverrides {
-			return sluice.BadField("override.entity", o.Entity, fmt.Sprintf("has %d overrides already, which is the most", MaxOverrides))
+			return badinput.Field("override.entity", o.Entity, fmt.Sprintf("has %d overrides already, which is the most", MaxOverrides))
 		}
 		data, err := encode(overrideData{o.Setting, o.Until, o.By, o.Reason, o.Created})
 		if err != nil {
@@ -116,7 +117,7 @@ func (e *Editor) SetOverride(ctx context.Context, o Override) (Override, error) 
 // RemoveOverride ends an override before its time.
 func (e *Editor) RemoveOverride(ctx context.Context, entity, limit, resource string) error {
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(overrideKey(e.namespace, entity, limit, resource), fmt.Sprintf("override of %s for %s", sluice.Excerpt(limit), sluice.Excerpt(entity)))
+		old, err := b.mustRead(overrideKey(e.namespace, entity, limit, resource), fmt.Sprintf("override of %s for %s", excerpt.Of(limit), excerpt.Of(entity)))
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Doing is what a step of a plan does.
@@ -87,7 +87,7 @@ func (p *Plan) String() string {
 // declared is not made or changed itself.
 func (c *Catalog) Plan(ctx context.Context, namespace string, d Declaration) (*Plan, error) {
 	if d.Name == "" {
-		return nil, sluice.BadField("name", `""`, "a declaration must have a name to own what it stores")
+		return nil, badinput.Field("name", `""`, "a declaration must have a name to own what it stores")
 	}
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -313,7 +313,7 @@ func (p *planner) removals() error {
 // since, it is refused with [ErrConflict]: make a new plan.
 func (e *Editor) Apply(ctx context.Context, p *Plan) error {
 	if p.Namespace != e.namespace {
-		return sluice.BadField("plan.namespace", p.Namespace, "the plan was made for another namespace than "+e.namespace)
+		return badinput.Field("plan.namespace", p.Namespace, "the plan was made for another namespace than "+e.namespace)
 	}
 	if err := e.by.validate(); err != nil {
 		return err

@@ -5,7 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // entity is an entity as it will be; nil if it will not be there.
@@ -38,7 +39,7 @@ func (p *planner) checkTiers() error {
 			there = r != nil || inFile
 		}
 		if !there {
-			return fmt.Errorf("entities.%s.tier: %w", sluice.Excerpt(id), about("tier", tier, ErrNotFound))
+			return fmt.Errorf("entities.%s.tier: %w", excerpt.Of(id), about("tier", tier, ErrNotFound))
 		}
 	}
 	for k := range p.removed {
@@ -54,7 +55,7 @@ func (p *planner) checkTiers() error {
 				if will, ok := p.wanted[r.RecordKey]; p.removed[r.RecordKey] || ok && will.Tier != k.ID {
 					continue
 				}
-				return fmt.Errorf("tier %q cannot be removed: %w: %s %q has it", k.ID, ErrInUse, kind, sluice.Excerpt(r.ID))
+				return fmt.Errorf("tier %q cannot be removed: %w: %s %q has it", k.ID, ErrInUse, kind, excerpt.Of(r.ID))
 			}
 		}
 	}
@@ -73,17 +74,17 @@ func (p *planner) checkTree() error {
 		depth := 1
 		for at := &r; at.Under != ""; depth++ {
 			if at.Under == id {
-				return sluice.BadField("entities."+sluice.Excerpt(id)+".parent", r.Under, "would be a circle")
+				return badinput.Field("entities."+excerpt.Of(id)+".parent", r.Under, "would be a circle")
 			}
 			if depth == MaxDepth {
-				return sluice.BadField("entities."+sluice.Excerpt(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
+				return badinput.Field("entities."+excerpt.Of(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
 			}
 			above, err := p.entity(at.Under)
 			if err != nil {
 				return err
 			}
 			if above == nil {
-				return fmt.Errorf("entities.%s.parent: %w", sluice.Excerpt(id), about("entity", at.Under, ErrNotFound))
+				return fmt.Errorf("entities.%s.parent: %w", excerpt.Of(id), about("entity", at.Under, ErrNotFound))
 			}
 			at = above
 		}
@@ -93,7 +94,7 @@ func (p *planner) checkTree() error {
 				return err
 			}
 			if depth+height-1 > MaxDepth {
-				return sluice.BadField("entities."+sluice.Excerpt(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels with what is below it", MaxDepth))
+				return badinput.Field("entities."+excerpt.Of(id)+".parent", r.Under, fmt.Sprintf("would make more than %d levels with what is below it", MaxDepth))
 			}
 		}
 	}
@@ -109,7 +110,7 @@ func (p *planner) checkTree() error {
 			if will, err := p.entity(child.ID); err != nil {
 				return err
 			} else if will != nil && will.Under == k.ID {
-				return fmt.Errorf("entity %q cannot be removed: %w: %q", sluice.Excerpt(k.ID), ErrHasChildren, sluice.Excerpt(child.ID))
+				return fmt.Errorf("entity %q cannot be removed: %w: %q", excerpt.Of(k.ID), ErrHasChildren, excerpt.Of(child.ID))
 			}
 		}
 	}

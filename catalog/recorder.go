@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // RecorderConfig configures a [Recorder].
@@ -67,13 +68,13 @@ func (c RecorderConfig) validate() error {
 	case c.Store == nil:
 		return errors.New("catalog: recorder.store: must be set")
 	case c.Every < 10*time.Millisecond || c.Every > time.Minute:
-		return sluice.BadField("catalog: recorder.every", c.Every, "must be from 10ms to a minute")
+		return badinput.Field("catalog: recorder.every", c.Every, "must be from 10ms to a minute")
 	case c.Hours < time.Hour:
-		return sluice.BadField("catalog: recorder.hours", c.Hours, "must be an hour at least")
+		return badinput.Field("catalog: recorder.hours", c.Hours, "must be an hour at least")
 	case c.Days < 24*time.Hour:
-		return sluice.BadField("catalog: recorder.days", c.Days, "must be a day at least")
+		return badinput.Field("catalog: recorder.days", c.Days, "must be a day at least")
 	case c.Series < 1 || c.Series > 10_000_000:
-		return sluice.BadField("catalog: recorder.series", c.Series, "must be from 1 to 10000000")
+		return badinput.Field("catalog: recorder.series", c.Series, "must be from 1 to 10000000")
 	}
 	return nil
 }

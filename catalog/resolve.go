@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Resolver finds the limits that apply to a subject: the one place that every
@@ -62,7 +63,7 @@ func Anonymous(entity string) bool {
 // stored about.
 func checkStorable(field, entity string) error {
 	if Anonymous(entity) {
-		return sluice.BadField(field, entity, "nothing is stored about addresses and header values; set limits for their tier or resource")
+		return badinput.Field(field, entity, "nothing is stored about addresses and header values; set limits for their tier or resource")
 	}
 	return checkID(field, entity)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Tier is a named plan, such as free or pro. Its limits are stored under
@@ -106,7 +106,7 @@ func (e *Editor) DeleteTier(ctx context.Context, name string, version int64) err
 		if err := b.rely(guardTiers); err != nil {
 			return err
 		}
-		old, err := b.mustRead(tierKey(e.namespace, name), "tier "+sluice.Excerpt(name))
+		old, err := b.mustRead(tierKey(e.namespace, name), "tier "+excerpt.Of(name))
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (b *build) unused(tier string) error {
 			return err
 		}
 		if len(page.Records) > 0 {
-			return fmt.Errorf("tier %q: %w: %s %q has it", tier, ErrInUse, kind, sluice.Excerpt(page.Records[0].ID))
+			return fmt.Errorf("tier %q: %w: %s %q has it", tier, ErrInUse, kind, excerpt.Of(page.Records[0].ID))
 		}
 	}
 	return nil

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // under makes the batch hold only while parent and all above it are what they
@@ -27,11 +28,11 @@ func (b *build) under(id, parent string, height int) error {
 		r, ok := above[at]
 		switch {
 		case at == id:
-			return sluice.BadField("entity.parent", parent, fmt.Sprintf("is below %s itself: that would be a circle", sluice.Excerpt(id)))
+			return badinput.Field("entity.parent", parent, fmt.Sprintf("is below %s itself: that would be a circle", excerpt.Of(id)))
 		case !ok && at == parent:
 			return fmt.Errorf("entity.parent: %w", about("entity", parent, ErrNotFound))
 		case !ok || depth+height >= MaxDepth:
-			return sluice.BadField("entity.parent", parent, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
+			return badinput.Field("entity.parent", parent, fmt.Sprintf("would make more than %d levels of entities", MaxDepth))
 		}
 		b.check(r.RecordKey, r.Version)
 		depth++
@@ -108,7 +109,7 @@ func (e *Editor) deleteEntity(ctx context.Context, id string, version int64, chi
 		if err := b.rely(guardTree); err != nil {
 			return err
 		}
-		old, err := b.mustRead(entityKey(e.namespace, id), "entity "+sluice.Excerpt(id))
+		old, err := b.mustRead(entityKey(e.namespace, id), "entity "+excerpt.Of(id))
 		if err != nil {
 			return err
 		}
@@ -138,7 +139,7 @@ func (b *build) drop(old Record, version int64, children Children, action string
 		return nil, err
 	}
 	if len(below) > 0 && children == RefuseChildren {
-		return nil, fmt.Errorf("entity %q: %w: %d, the first is %q; say whether to delete or to lift them", sluice.Excerpt(old.ID), ErrHasChildren, len(below), sluice.Excerpt(below[0].ID))
+		return nil, fmt.Errorf("entity %q: %w: %d, the first is %q; say whether to delete or to lift them", excerpt.Of(old.ID), ErrHasChildren, len(below), excerpt.Of(below[0].ID))
 	}
 	before, err := entityOf(old)
 	if err != nil {

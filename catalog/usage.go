@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Used is what was consumed by an entity, of a resource, under a limit.
@@ -45,7 +46,7 @@ func (c *Catalog) usageQuery(namespace string, q UsedQuery) (UsageQuery, error) 
 		q.Span = Hourly
 	}
 	if q.Span != Hourly && q.Span != Daily && q.Span != Total {
-		return UsageQuery{}, sluice.BadField("usage.span", q.Span, "must be hour, day or total")
+		return UsageQuery{}, badinput.Field("usage.span", q.Span, "must be hour, day or total")
 	}
 	if q.To.IsZero() {
 		q.To = c.now()
@@ -57,7 +58,7 @@ func (c *Catalog) usageQuery(namespace string, q UsedQuery) (UsageQuery, error) 
 		}
 	}
 	if !q.From.Before(q.To) {
-		return UsageQuery{}, sluice.BadField("usage.from", q.From.Format(time.RFC3339), "must be before the end, "+q.To.Format(time.RFC3339))
+		return UsageQuery{}, badinput.Field("usage.from", q.From.Format(time.RFC3339), "must be before the end, "+q.To.Format(time.RFC3339))
 	}
 	return UsageQuery{
 		Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Span: q.Span,
@@ -70,7 +71,7 @@ func (c *Catalog) usageQuery(namespace string, q UsedQuery) (UsageQuery, error) 
 // time, entity and limit. The last second may be missing.
 func (c *Catalog) Usage(ctx context.Context, namespace string, q UsedQuery) (UsedPage, error) {
 	if q.Entity == "" && q.Resource == "" {
-		return UsedPage{}, sluice.BadField("usage.entity", `""`, "name an entity, a resource or both; ask for a summary of everything")
+		return UsedPage{}, badinput.Field("usage.entity", `""`, "name an entity, a resource or both; ask for a summary of everything")
 	}
 	return c.usage(ctx, namespace, q, c.store.Usage)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // leases are what was charged under each lease given locally. That they
@@ -163,13 +164,13 @@ func (le *lease) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 					continue // it took nothing, so there is nothing to change
 				}
 				if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != le.charges[i] {
-					return nil, sluice.LeaseCostError(c.Limit, true)
+					return nil, bucket.LeaseCostError(c.Limit, true)
 				}
 				costs[i] = c.Cost
 			}
 		}
 		if !found {
-			return nil, sluice.LeaseCostError(c.Limit, false)
+			return nil, bucket.LeaseCostError(c.Limit, false)
 		}
 	}
 	for i := range costs {

@@ -186,14 +186,14 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 			}
 			found = true
 			if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != r.charges[i] {
-				return nil, sluice.LeaseCostError(c.Limit, true)
+				return nil, bucket.LeaseCostError(c.Limit, true)
 			}
 			if r.decision.Results[i].Consumed > 0 {
 				costs[i] = c.Cost
 			}
 		}
 		if !found {
-			return nil, sluice.LeaseCostError(c.Limit, false)
+			return nil, bucket.LeaseCostError(c.Limit, false)
 		}
 	}
 	if st.Action == sluice.Release {

@@ -57,7 +57,7 @@ func (r *savedRecord) validate() error {
 		}
 	case r.Key == nil || r.Limit == nil || r.State == nil:
 		return errors.New("incomplete bucket")
-	case r.Limit.Algorithm == sluice.SlidingWindow && r.State.Used != 0 && (r.State.Ext == nil || len(r.State.Ext.Counts) != sluice.SubWindows+1):
+	case r.Limit.Algorithm == sluice.SlidingWindow && r.State.Used != 0 && (r.State.Ext == nil || len(r.State.Ext.Counts) != bucket.SubWindows+1):
 		return errors.New("incomplete window")
 	}
 	return nil

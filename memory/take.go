@@ -139,7 +139,7 @@ func line(places []place, t *sluice.Take, d *sluice.Decision) {
 			}
 			continue
 		}
-		p.ticket.Cost, p.ticket.Expires = p.ask, p.view.Now+sluice.TicketLife.Microseconds()
+		p.ticket.Cost, p.ticket.Expires = p.ask, p.view.Now+bucket.TicketLife.Microseconds()
 		p.spec.Queue(&p.state, p.view, p.ticket)
 		p.changed = true
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 const (
@@ -62,7 +63,7 @@ func compile(file *document, r *report) *Policy {
 func named[T any](c *compiler, section string, m *ordered[T]) {
 	for name := range m.all() {
 		if !isName(name) {
-			c.addKey(section+"."+sluice.Excerpt(name), name, nil, "%q is not a name: expected 1 to 64 letters, digits, - and _", sluice.Excerpt(name))
+			c.addKey(section+"."+excerpt.Of(name), name, nil, "%q is not a name: expected 1 to 64 letters, digits, - and _", excerpt.Of(name))
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (c *compiler) tiers() {
 // tier reports a tier that is not one.
 func (c *compiler) tier(path, name string) {
 	if c.file.Tiers.get(name) == nil {
-		c.guess(path, name, c.file.Tiers.keys, "%q is not a tier; %s", sluice.Excerpt(name), among(c.file.Tiers.keys))
+		c.guess(path, name, c.file.Tiers.keys, "%q is not a tier; %s", excerpt.Of(name), among(c.file.Tiers.keys))
 	}
 }
 
@@ -114,9 +115,9 @@ func among(names []string) string {
 func (c *compiler) numbersOf(path string, m *ordered[Numbers]) {
 	names := slices.Concat(c.file.Limits.keys, c.file.Resources.keys)
 	for name, n := range m.all() {
-		at := path + "." + sluice.Excerpt(name)
+		at := path + "." + excerpt.Of(name)
 		if !slices.Contains(names, name) {
-			c.addKey(at, name, names, "%q is not the name of a set under limits or of a resource; %s", sluice.Excerpt(name), among(names))
+			c.addKey(at, name, names, "%q is not the name of a set under limits or of a resource; %s", excerpt.Of(name), among(names))
 		}
 		c.numbers(at, n)
 	}
@@ -135,7 +136,7 @@ func (c *compiler) setRules() {
 		c.add("limits", "has %d sets, and at most %d are allowed", f.Limits.len(), maxSets)
 	}
 	for name, rule := range f.Limits.all() {
-		at := "limits." + sluice.Excerpt(name)
+		at := "limits." + excerpt.Of(name)
 		rule.name = name
 		c.per(at, rule)
 		c.numbers(at+".limit", rule.Limit)
@@ -154,7 +155,7 @@ func (c *compiler) resolve() {
 	c.limits, c.applied = map[string]bool{}, map[*setRule][][]catalog.Applied{}
 	var resolver catalog.Declared
 	for _, rule := range c.sets {
-		if at := "limits." + sluice.Excerpt(rule.name); !c.hasNumbers(rule) {
+		if at := "limits." + excerpt.Of(rule.name); !c.hasNumbers(rule) {
 			c.addKey(at, rule.name, nil, "has no numbers: expected limit here, or tiers.NAME.limits.%s", rule.name)
 		}
 		for _, tier := range c.tierNames {
@@ -194,14 +195,14 @@ func (c *compiler) per(path string, rule *setRule) {
 		i = int(PerCaller)
 	}
 	if i < 0 {
-		c.guess(path+".per", word, kinds, "is %q, and one of caller, key, user, ip, everyone, header:NAME, claim:NAME was expected", sluice.Excerpt(rule.Per))
+		c.guess(path+".per", word, kinds, "is %q, and one of caller, key, user, ip, everyone, header:NAME, claim:NAME was expected", excerpt.Of(rule.Per))
 		return
 	}
 	rule.kind = Kind(i)
 	switch rule.kind {
 	case PerHeader:
 		if !isHeader(source) {
-			c.add(path+".per", "%q is not the name of a header", sluice.Excerpt(source))
+			c.add(path+".per", "%q is not the name of a header", excerpt.Of(source))
 		}
 		rule.source = http.CanonicalHeaderKey(source)
 	case PerClaim:
@@ -233,15 +234,15 @@ func (c *compiler) patterns(path string, list []Pattern) {
 func (c *compiler) endpoints() {
 	named(c, "endpoints", &c.file.Endpoints)
 	for name, rule := range c.file.Endpoints.all() {
-		at := "endpoints." + sluice.Excerpt(name)
+		at := "endpoints." + excerpt.Of(name)
 		c.patterns(at+".match", rule.Match)
 		if rule.Cost != nil {
 			for _, l := range rule.Cost.named {
-				c.limitName(at+".cost."+sluice.Excerpt(l.Limit), l.Limit)
+				c.limitName(at+".cost."+excerpt.Of(l.Limit), l.Limit)
 			}
 		}
 		for limit := range rule.Settle.all() {
-			c.limitName(at+".settle."+sluice.Excerpt(limit), limit)
+			c.limitName(at+".settle."+excerpt.Of(limit), limit)
 		}
 	}
 }
@@ -250,7 +251,7 @@ func (c *compiler) endpoints() {
 func (c *compiler) limitName(path, name string) {
 	if !c.limits[name] {
 		names := slices.Sorted(maps.Keys(c.limits))
-		c.addKey(path, name, names, "%q is not the name of a limit in any set; %s", sluice.Excerpt(name), among(names))
+		c.addKey(path, name, names, "%q is not the name of a limit in any set; %s", excerpt.Of(name), among(names))
 	}
 }
 
@@ -323,7 +324,7 @@ func or[T comparable](field *T, value T) {
 func (c *compiler) idempotency() {
 	named(c, "idempotency", &c.file.Idempotency)
 	for name, rule := range c.file.Idempotency.all() {
-		at := "idempotency." + sluice.Excerpt(name)
+		at := "idempotency." + excerpt.Of(name)
 		rule.Name = name
 		c.patterns(at+".match", rule.Match)
 		if ttl := at + ".ttl"; rule.TTL < idempotencyTTL && rule.TTL != 0 && !c.reported(ttl) {
@@ -359,7 +360,7 @@ func (c *compiler) callers(path string, entries []string) List {
 		}
 		kind, name, ok := strings.Cut(s, ":")
 		if !ok || name == "" || kind == "ip" || strings.Contains(kind, ".") || len(s) > sluice.MaxKeyPart {
-			c.add(fmt.Sprintf("%s[%d]", path, i), "%q is not a caller: expected an address, a network such as 10.0.0.0/8, or an entity such as key:ci or user:42", sluice.Excerpt(s))
+			c.add(fmt.Sprintf("%s[%d]", path, i), "%q is not a caller: expected an address, a network such as 10.0.0.0/8, or an entity such as key:ci or user:42", excerpt.Of(s))
 			continue
 		}
 		l.entities[s] = struct{}{}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // declaration is what the file says about limits.
@@ -101,10 +102,10 @@ func (c *compiler) declared() {
 	f := c.file
 	c.numbers("system.limit", f.System.Limit)
 	for name, r := range f.Resources.all() {
-		c.numbers("resources."+sluice.Excerpt(name)+".limit", r.Limit)
+		c.numbers("resources."+excerpt.Of(name)+".limit", r.Limit)
 	}
 	for id, e := range f.Entities.all() {
-		at := "entities." + sluice.Excerpt(id)
+		at := "entities." + excerpt.Of(id)
 		if e.Tier != "" {
 			c.tier(at+".tier", e.Tier)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 const (
@@ -128,9 +128,9 @@ func (d *decoder) entries(path string, n *yaml.Node, each func(key string, at st
 
 func join(path, key string) string {
 	if path == "" {
-		return sluice.Excerpt(key)
+		return excerpt.Of(key)
 	}
-	return path + "." + sluice.Excerpt(key)
+	return path + "." + excerpt.Of(key)
 }
 
 func (d *decoder) decodeStruct(path string, n *yaml.Node, v reflect.Value) {
@@ -229,7 +229,7 @@ func (d *decoder) decodeDuration(path string, n *yaml.Node, v *time.Duration) {
 	}
 	var err error
 	if *v, err = parseDuration(text); err != nil {
-		d.add(path, "%q is not a duration: expected a number with a unit, such as 500ms, 30s, 15m, 24h or 7d", sluice.Excerpt(text))
+		d.add(path, "%q is not a duration: expected a number with a unit, such as 500ms, 30s, 15m, 24h or 7d", excerpt.Of(text))
 	}
 }
 
@@ -322,28 +322,28 @@ func (d *decoder) check(path string, v reflect.Value, tag reflect.StructTag) {
 	if enum := tag.Get("enum"); enum != "" {
 		names := strings.Split(enum, ",")
 		if !slices.Contains(names, text) {
-			d.guess(path, text, names, "is %q, and one of %s was expected", sluice.Excerpt(text), strings.Join(names, ", "))
+			d.guess(path, text, names, "is %q, and one of %s was expected", excerpt.Of(text), strings.Join(names, ", "))
 		}
 	}
 	switch tag.Get("check") {
 	case "header":
 		if !isHeader(text) {
-			d.add(path, "%q is not the name of a header", sluice.Excerpt(text))
+			d.add(path, "%q is not the name of a header", excerpt.Of(text))
 			return
 		}
 		v.SetString(http.CanonicalHeaderKey(text))
 	case "link":
 		if u, err := url.Parse(text); err != nil || !(u.IsAbs() && u.Host != "" || strings.HasPrefix(text, "/")) || strings.ContainsAny(text, "\"<>\\ ") {
-			d.add(path, "%q is not a link: expected an address such as https://example.com/docs, or a path", sluice.Excerpt(text))
+			d.add(path, "%q is not a link: expected an address such as https://example.com/docs, or a path", excerpt.Of(text))
 		}
 	case "name":
 		if !isName(text) {
-			d.add(path, "%q is not a name: expected 1 to 64 letters, digits, - and _", sluice.Excerpt(text))
+			d.add(path, "%q is not a name: expected 1 to 64 letters, digits, - and _", excerpt.Of(text))
 		}
 	case "method":
 		v.SetString(strings.ToUpper(text))
 		if !isMethod(v.String()) {
-			d.add(path, "%q is not a method: expected a word such as OPTIONS", sluice.Excerpt(text))
+			d.add(path, "%q is not a method: expected a word such as OPTIONS", excerpt.Of(text))
 		}
 	}
 }
@@ -370,7 +370,7 @@ func kindOf(n *yaml.Node) string {
 
 func describe(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
-		return strconv.Quote(sluice.Excerpt(n.Value))
+		return strconv.Quote(excerpt.Of(n.Value))
 	}
 	return kindOf(n)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Degraded is what the file says about times without the store. What is 0 is
@@ -63,7 +64,7 @@ func (c *compiler) degraded() {
 	for _, name := range slices.Sorted(maps.Keys(d.Quotas)) {
 		if name != others && c.file.Tiers.get(name) == nil {
 			names := append([]string{others}, c.file.Tiers.keys...)
-			c.addKey("degraded.quotas."+sluice.Excerpt(name), name, names, "%q is not a tier; %s", sluice.Excerpt(name), among(names))
+			c.addKey("degraded.quotas."+excerpt.Of(name), name, names, "%q is not a tier; %s", excerpt.Of(name), among(names))
 		}
 	}
 	if q, ok := d.Quotas[others]; ok {

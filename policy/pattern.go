@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 const (
@@ -77,7 +77,7 @@ func parsePattern(s string) (Pattern, error) {
 		path = strings.TrimLeft(rest, " ")
 		p.method = strings.ToUpper(method)
 		if !isMethod(p.method) {
-			return p, fmt.Errorf("%q is not a method: expected a path such as /api/*, or a method and a path", sluice.Excerpt(method))
+			return p, fmt.Errorf("%q is not a method: expected a path such as /api/*, or a method and a path", excerpt.Of(method))
 		}
 	}
 	if !strings.HasPrefix(path, "/") {
@@ -121,7 +121,7 @@ func parseSegment(s string, names map[string]bool) (segment, error) {
 	case strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}"):
 		name := s[1 : len(s)-1]
 		if !isName(name) {
-			return segment{}, fmt.Errorf("%q is not a wildcard: expected a name of letters, digits, - and _ in the braces", sluice.Excerpt(s))
+			return segment{}, fmt.Errorf("%q is not a wildcard: expected a name of letters, digits, - and _ in the braces", excerpt.Of(s))
 		}
 		if names[name] {
 			return segment{}, fmt.Errorf("has {%s} twice", name)
@@ -129,11 +129,11 @@ func parseSegment(s string, names map[string]bool) (segment, error) {
 		names[name] = true
 		return segment{kind: oneSegment}, nil
 	case strings.ContainsAny(s, "*{}"):
-		return segment{}, fmt.Errorf("%q mixes a wildcard with other characters: expected *, ** or {name} as a whole segment; write %%2A for a star", sluice.Excerpt(s))
+		return segment{}, fmt.Errorf("%q mixes a wildcard with other characters: expected *, ** or {name} as a whole segment; write %%2A for a star", excerpt.Of(s))
 	}
 	literal, ok := unescape(s)
 	if !ok {
-		return segment{}, fmt.Errorf("%q has a %% that two hexadecimal digits do not follow: expected %%25 for the sign itself", sluice.Excerpt(s))
+		return segment{}, fmt.Errorf("%q has a %% that two hexadecimal digits do not follow: expected %%25 for the sign itself", excerpt.Of(s))
 	}
 	if len(literal) > maxLiteral {
 		return segment{}, fmt.Errorf("has a segment of %d bytes, and at most %d are allowed", len(literal), maxLiteral)

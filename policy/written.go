@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/excerpt"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -19,7 +20,7 @@ func (v *Numbers) decodeNode(d *decoder, path string, n *yaml.Node) {
 		d.entries(path, n, func(name, at string, value *yaml.Node) {
 			d.values[at] = position{value.Line, value.Column}
 			if !isName(name) {
-				d.addKey(at, name, nil, "%q is not a name of a limit: expected 1 to 64 letters, digits, - and _", sluice.Excerpt(name))
+				d.addKey(at, name, nil, "%q is not a name of a limit: expected 1 to 64 letters, digits, - and _", excerpt.Of(name))
 			}
 			if l, ok := d.limit(at, value); ok {
 				v.Limits = append(v.Limits, NamedLimit{name, l})
@@ -148,7 +149,7 @@ func (p *Pattern) decodeNode(d *decoder, path string, n *yaml.Node) {
 	}
 	parsed, err := parsePattern(text)
 	if err != nil {
-		d.add(path, "%q: %v", sluice.Excerpt(text), err)
+		d.add(path, "%q: %v", excerpt.Of(text), err)
 		return
 	}
 	*p = parsed
@@ -180,7 +181,7 @@ func (v *Bytes) decodeNode(d *decoder, path string, n *yaml.Node) {
 	number, err := strconv.ParseInt(text[:digits], 10, 32)
 	unit, known := byteUnits[strings.TrimSpace(text[digits:])]
 	if err != nil || !known {
-		d.add(path, "%q is not a size: expected a number of bytes, or one with a unit such as 64KiB or 1MiB", sluice.Excerpt(text))
+		d.add(path, "%q is not a size: expected a number of bytes, or one with a unit such as 64KiB or 1MiB", excerpt.Of(text))
 		return
 	}
 	*v = Bytes(number * unit)

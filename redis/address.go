@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // parseAddress reads [Config.Address].
@@ -28,7 +28,7 @@ func parseAddress(address string, config *tls.Config) (o rueidis.ClientOption, c
 	case "rediss", "rediss+sentinel", "rediss+cluster":
 		secure = true
 	default:
-		return o, false, fmt.Errorf("%q is not a scheme: must be redis, redis+sentinel or redis+cluster, or with TLS rediss, rediss+sentinel or rediss+cluster", sluice.Excerpt(scheme))
+		return o, false, fmt.Errorf("%q is not a scheme: must be redis, redis+sentinel or redis+cluster, or with TLS rediss, rediss+sentinel or rediss+cluster", excerpt.Of(scheme))
 	}
 	_, mode, _ := strings.Cut(scheme, "+")
 	if mode == "sentinel" {
@@ -87,11 +87,11 @@ func parseHosts(list, port string) ([]string, error) {
 		if err != nil { // most likely it has no port
 			host, p = strings.Trim(h, "[]"), port
 			if strings.Contains(host, ":") && !strings.HasPrefix(h, "[") {
-				return nil, fmt.Errorf("host %q: must be like host:6379, or [::1]:6379 for IPv6", sluice.Excerpt(h))
+				return nil, fmt.Errorf("host %q: must be like host:6379, or [::1]:6379 for IPv6", excerpt.Of(h))
 			}
 		}
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
-			return nil, fmt.Errorf("host %q: the port must be 1 to 65535", sluice.Excerpt(h))
+			return nil, fmt.Errorf("host %q: the port must be 1 to 65535", excerpt.Of(h))
 		}
 		if host == "" {
 			host = "127.0.0.1"
@@ -141,7 +141,7 @@ func parseSentinel(o *rueidis.ClientOption, u *url.URL) error {
 
 func parseCluster(u *url.URL) error {
 	if p := strings.TrimPrefix(u.Path, "/"); p != "" && p != "0" {
-		return fmt.Errorf("a cluster has no database %q", sluice.Excerpt(p))
+		return fmt.Errorf("a cluster has no database %q", excerpt.Of(p))
 	}
 	return checkQuery(u)
 }
@@ -152,7 +152,7 @@ func parseDB(o *rueidis.ClientOption, db string) error {
 	}
 	n, err := strconv.ParseUint(db, 10, 16)
 	if err != nil {
-		return fmt.Errorf("database %q: must be a number", sluice.Excerpt(db))
+		return fmt.Errorf("database %q: must be a number", excerpt.Of(db))
 	}
 	o.SelectDB = int(n)
 	return nil
@@ -167,9 +167,9 @@ func checkQuery(u *url.URL, known ...string) error {
 	for name, values := range q {
 		if !slices.Contains(known, name) {
 			if len(known) == 0 {
-				return fmt.Errorf("?%s is not known here", sluice.Excerpt(name))
+				return fmt.Errorf("?%s is not known here", excerpt.Of(name))
 			}
-			return fmt.Errorf("?%s is not known here: must be one of %s", sluice.Excerpt(name), strings.Join(known, ", "))
+			return fmt.Errorf("?%s is not known here: must be one of %s", excerpt.Of(name), strings.Join(known, ", "))
 		}
 		if len(values) > 1 {
 			return fmt.Errorf("?%s is given more than once", name)

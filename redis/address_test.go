@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 func TestAddresses(t *testing.T) {
@@ -91,14 +91,14 @@ func TestBadAddresses(t *testing.T) {
 	} {
 		_, _, err := parseAddress(address, nil)
 		if err == nil {
-			t.Errorf("%s: accepted", sluice.Excerpt(address))
+			t.Errorf("%s: accepted", excerpt.Of(address))
 			continue
 		}
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %q, want %q", sluice.Excerpt(address), err, want)
+			t.Errorf("%s: got %q, want %q", excerpt.Of(address), err, want)
 		}
 		if len(err.Error()) > 300 {
-			t.Errorf("%s: a message of %d bytes", sluice.Excerpt(address), len(err.Error()))
+			t.Errorf("%s: a message of %d bytes", excerpt.Of(address), len(err.Error()))
 		}
 	}
 	if _, _, err := parseAddress("redis+cluster://h", &tls.Config{MinVersion: tls.VersionTLS12}); err == nil || !strings.Contains(err.Error(), "must be rediss+cluster") {

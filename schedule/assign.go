@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 const (
@@ -145,7 +145,7 @@ func (s *Scheduler) prepare(ctx context.Context, p *cachedPlan, gaps []gap, even
 		n := few + wanted/p.Plan.MaxPerWindow + p.grid.distance(g.from, g.at)
 		windows, next := p.grid.windows(g.at, min(n, prepareAtMost))
 		if len(windows) == 0 {
-			return sluice.BadField("at", time.UnixMicro(g.at).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
+			return badinput.Field("at", time.UnixMicro(g.at).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
 		}
 		stretches = append(stretches, Stretch{Plan: p.ID, Version: p.Plan.Version, From: g.at, To: next, Windows: windows})
 		covered = next

@@ -3,7 +3,7 @@ package schedule
 import (
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Action is what an audit entry tells of.
@@ -62,7 +62,7 @@ func page(field string, n int) (int, error) {
 		return defaultPage, nil
 	}
 	if n < 1 || n > maxPage {
-		return 0, sluice.BadField(field, n, "must be 1 to 1000, or 0 for 100")
+		return 0, badinput.Field(field, n, "must be 1 to 1000, or 0 for 100")
 	}
 	return n, nil
 }

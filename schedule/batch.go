@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // AssignBatch gives slots to up to [MaxBatch] events, as [Scheduler.Assign]
@@ -16,7 +16,7 @@ import (
 // again as it is.
 func (s *Scheduler) AssignBatch(ctx context.Context, requests []Request) ([]Result, error) {
 	if len(requests) == 0 || len(requests) > MaxBatch {
-		return nil, sluice.BadField("requests", len(requests), fmt.Sprintf("must be 1 to %d", MaxBatch))
+		return nil, badinput.Field("requests", len(requests), fmt.Sprintf("must be 1 to %d", MaxBatch))
 	}
 	began := time.Now()
 	results, err := s.assignBatch(ctx, requests)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 const (
@@ -130,7 +130,7 @@ func (c *planCache) drop(p *cachedPlan) {
 func (p *cachedPlan) search(t int64, others int) (first, from, until, earliest int64, err error) {
 	w, earliest, ok := p.grid.window(t)
 	if !ok {
-		return 0, 0, 0, 0, sluice.BadField("at", time.UnixMicro(t).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
+		return 0, 0, 0, 0, badinput.Field("at", time.UnixMicro(t).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Calendar says when a plan's work may run. It goes by the clock on the wall
@@ -73,22 +74,22 @@ func (c *Calendar) compile() (*hours, error) {
 	if c.Zone != "" {
 		zone, err := sluice.Zone(c.Zone)
 		if err != nil {
-			return nil, sluice.BadField("calendar.zone", c.Zone, "must be a time zone such as UTC or Europe/Madrid")
+			return nil, badinput.Field("calendar.zone", c.Zone, "must be a time zone such as UTC or Europe/Madrid")
 		}
 		h.zone = zone
 	}
 	for name, intervals := range c.Hours {
 		weekday, ok := weekdays[name]
 		if !ok {
-			return nil, sluice.BadField("calendar.hours", name, "must be a weekday: monday, tuesday, …")
+			return nil, badinput.Field("calendar.hours", name, "must be a weekday: monday, tuesday, …")
 		}
 		if len(intervals) > maxHours {
-			return nil, sluice.BadField("calendar.hours."+name, len(intervals), fmt.Sprintf("must be at most %d intervals", maxHours))
+			return nil, badinput.Field("calendar.hours."+name, len(intervals), fmt.Sprintf("must be at most %d intervals", maxHours))
 		}
 		for _, text := range intervals {
 			s, err := parseHours(text)
 			if err != nil {
-				return nil, sluice.BadField("calendar.hours."+name, text, err.Error())
+				return nil, badinput.Field("calendar.hours."+name, text, err.Error())
 			}
 			h.weekly[weekday] = append(h.weekly[weekday], span{s.from, min(s.to, day)})
 			if s.to > day {
@@ -108,25 +109,25 @@ func (c *Calendar) compile() (*hours, error) {
 
 func (h *hours) compileClosed(c *Calendar) error {
 	if len(c.Holidays) > maxHolidays {
-		return sluice.BadField("calendar.holidays", len(c.Holidays), fmt.Sprintf("must be at most %d", maxHolidays))
+		return badinput.Field("calendar.holidays", len(c.Holidays), fmt.Sprintf("must be at most %d", maxHolidays))
 	}
 	h.holidays = make(map[int64]bool, len(c.Holidays))
 	for i, text := range c.Holidays {
 		date, err := time.Parse(time.DateOnly, text)
 		if err != nil {
-			return sluice.BadField(fmt.Sprintf("calendar.holidays[%d]", i), text, "must be a date such as 2026-12-25")
+			return badinput.Field(fmt.Sprintf("calendar.holidays[%d]", i), text, "must be a date such as 2026-12-25")
 		}
 		h.holidays[floorDiv(date.UnixMicro(), day)] = true
 	}
 	if len(c.Blackouts) > maxBlackouts {
-		return sluice.BadField("calendar.blackouts", len(c.Blackouts), fmt.Sprintf("must be at most %d", maxBlackouts))
+		return badinput.Field("calendar.blackouts", len(c.Blackouts), fmt.Sprintf("must be at most %d", maxBlackouts))
 	}
 	for i, b := range c.Blackouts {
 		if !b.From.Before(b.To) {
-			return sluice.BadField(fmt.Sprintf("calendar.blackouts[%d].to", i), b.To, "must be after from")
+			return badinput.Field(fmt.Sprintf("calendar.blackouts[%d].to", i), b.To, "must be after from")
 		}
 		if len(b.Reason) > maxReason {
-			return sluice.BadField(fmt.Sprintf("calendar.blackouts[%d].reason", i), b.Reason, fmt.Sprintf("must be at most %d bytes long", maxReason))
+			return badinput.Field(fmt.Sprintf("calendar.blackouts[%d].reason", i), b.Reason, fmt.Sprintf("must be at most %d bytes long", maxReason))
 		}
 		h.blackouts = append(h.blackouts, span{b.From.UnixMicro(), ceilMicro(b.To)})
 	}

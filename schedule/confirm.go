@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Confirm notes that the owner has started an event by itself, or has handed
@@ -45,7 +45,7 @@ const maxWorker = 200
 
 func checkWorker(name string) error {
 	if name == "" || len(name) > maxWorker || trim(name) != name {
-		return sluice.BadField("worker", name, "must be 1 to 200 bytes of text")
+		return badinput.Field("worker", name, "must be 1 to 200 bytes of text")
 	}
 	return nil
 }

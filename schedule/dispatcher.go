@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Job is one execution of a slot.
@@ -110,19 +111,19 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 	}
 	switch {
 	case c.Work == nil:
-		return c, sluice.BadField("work", nil, "must be given")
+		return c, badinput.Field("work", nil, "must be given")
 	case c.Limiter == nil:
-		return c, sluice.BadField("limiter", nil, "must be given")
+		return c, badinput.Field("limiter", nil, "must be given")
 	case c.Limit.Algorithm != sluice.TokenBucket:
-		return c, sluice.BadField("limit", c.Limit, "must be a rate such as 50/s burst 1, not a window; Concurrency bounds how much runs at once")
+		return c, badinput.Field("limit", c.Limit, "must be a rate such as 50/s burst 1, not a window; Concurrency bounds how much runs at once")
 	case c.Concurrency < 1 || c.Concurrency > 10_000:
-		return c, sluice.BadField("concurrency", c.Concurrency, "must be 1 to 10000")
+		return c, badinput.Field("concurrency", c.Concurrency, "must be 1 to 10000")
 	case c.Life < time.Second || c.Life > 24*time.Hour:
-		return c, sluice.BadField("life", c.Life, "must be 1s to 24h")
+		return c, badinput.Field("life", c.Life, "must be 1s to 24h")
 	case c.MaxAttempts < 1 || c.MaxAttempts > 1000:
-		return c, sluice.BadField("maxAttempts", c.MaxAttempts, "must be 1 to 1000")
+		return c, badinput.Field("maxAttempts", c.MaxAttempts, "must be 1 to 1000")
 	case c.Backoff < 0 || c.MaxBackoff < c.Backoff || c.MaxBackoff > 24*time.Hour:
-		return c, sluice.BadField("maxBackoff", c.MaxBackoff, "must be at least the first back-off and at most 24h")
+		return c, badinput.Field("maxBackoff", c.MaxBackoff, "must be at least the first back-off and at most 24h")
 	}
 	if err := c.Limit.Validate(); err != nil {
 		return c, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // maxBars bounds a histogram.
@@ -47,10 +47,10 @@ func (s *Scheduler) Load(ctx context.Context, plan string, from time.Time, step 
 		plan = DefaultPlan
 	}
 	if bars < 1 || bars > maxBars {
-		return nil, sluice.BadField("bars", bars, fmt.Sprintf("must be 1 to %d", maxBars))
+		return nil, badinput.Field("bars", bars, fmt.Sprintf("must be 1 to %d", maxBars))
 	}
 	if step < time.Millisecond || step > MaxWindowSize {
-		return nil, sluice.BadField("step", step, "must be from 1ms to 31 days")
+		return nil, badinput.Field("step", step, "must be from 1ms to 31 days")
 	}
 	p, err := s.plans.get(ctx, plan)
 	if err != nil {

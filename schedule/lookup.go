@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // SlotQuery chooses slots of a plan by time.
@@ -32,7 +32,7 @@ func (s *Scheduler) Slots(ctx context.Context, q SlotQuery) (SlotPage, error) {
 		q.Plan = DefaultPlan
 	}
 	if !q.From.Before(q.To) {
-		return SlotPage{}, sluice.BadField("to", q.To, "must be after from")
+		return SlotPage{}, badinput.Field("to", q.To, "must be after from")
 	}
 	slots, err := s.store.Slots(ctx, Selection{Namespace: s.namespace, Plan: q.Plan, From: q.From, To: q.To, After: q.After, Max: n})
 	if err != nil {

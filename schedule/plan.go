@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // The defaults of a plan.
@@ -81,7 +81,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	if in.WindowSize != "" {
 		size, err := time.ParseDuration(in.WindowSize)
 		if err != nil {
-			return sluice.BadField("windowSize", in.WindowSize, `must be a duration such as "4s"`)
+			return badinput.Field("windowSize", in.WindowSize, `must be a duration such as "4s"`)
 		}
 		p.WindowSize = size
 	}
@@ -92,7 +92,7 @@ var planName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
 
 func checkPlanName(name string) error {
 	if !planName.MatchString(name) {
-		return sluice.BadField("plan", name, "must be 1 to 100 letters, digits and . _ : -, beginning with a letter or digit")
+		return badinput.Field("plan", name, "must be 1 to 100 letters, digits and . _ : -, beginning with a letter or digit")
 	}
 	return nil
 }
@@ -116,19 +116,19 @@ func (p Plan) withDefaults() (Plan, error) {
 	}
 	switch {
 	case p.Version < 0:
-		return p, sluice.BadField("version", p.Version, "must be the version to replace, or 0 for the active one")
+		return p, badinput.Field("version", p.Version, "must be the version to replace, or 0 for the active one")
 	case p.MaxPerWindow < 1 || p.MaxPerWindow > maxPerWindow:
-		return p, sluice.BadField("maxPerWindow", p.MaxPerWindow, fmt.Sprintf("must be 1 to %d", maxPerWindow))
+		return p, badinput.Field("maxPerWindow", p.MaxPerWindow, fmt.Sprintf("must be 1 to %d", maxPerWindow))
 	case p.WindowSize < minWindow || p.WindowSize > MaxWindowSize || p.WindowSize%time.Millisecond != 0:
-		return p, sluice.BadField("windowSize", p.WindowSize, fmt.Sprintf("must be whole milliseconds from %s to 31 days", minWindow))
+		return p, badinput.Field("windowSize", p.WindowSize, fmt.Sprintf("must be whole milliseconds from %s to 31 days", minWindow))
 	case p.Headroom < 1 || p.Headroom > maxHeadroom:
-		return p, sluice.BadField("headroom", p.Headroom, fmt.Sprintf("must be 1 to %d", maxHeadroom))
+		return p, badinput.Field("headroom", p.Headroom, fmt.Sprintf("must be 1 to %d", maxHeadroom))
 	}
 	if p.Calendar == nil {
 		return p, nil
 	}
 	if b, err := json.Marshal(p.Calendar); err != nil || len(b) > maxCalendar {
-		return p, sluice.BadField("calendar", len(b), fmt.Sprintf("must be at most %d bytes of JSON", maxCalendar))
+		return p, badinput.Field("calendar", len(b), fmt.Sprintf("must be at most %d bytes of JSON", maxCalendar))
 	}
 	return p, p.Calendar.Validate()
 }

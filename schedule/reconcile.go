@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // DefaultLeakAge is how long after its assignment a slot that nobody started
@@ -56,9 +56,9 @@ func (s *Scheduler) Reconcile(ctx context.Context, r Reconciliation) (*Reconcile
 	}
 	switch {
 	case r.Age < 0:
-		return nil, sluice.BadField("age", r.Age, "must not be negative")
+		return nil, badinput.Field("age", r.Age, "must not be negative")
 	case r.Started == nil && !r.DryRun:
-		return nil, sluice.BadField("started", nil, "must be given, unless it is a dry run: it says whether the owner has started an event")
+		return nil, badinput.Field("started", nil, "must be given, unless it is a dry run: it says whether the owner has started an event")
 	}
 	now := s.clock.now()
 	scheduled := time.UnixMicro(forever)

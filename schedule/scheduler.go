@@ -11,7 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/internal/combine"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Scheduler gives events their slots. It is safe for concurrent use; any
@@ -66,13 +68,13 @@ func New(config Config) (*Scheduler, error) {
 		return nil, &sluice.FieldError{Field: "store", Reason: "must be set"}
 	}
 	if len(config.Namespace) > sluice.MaxKeyPart || !utf8.ValidString(config.Namespace) || strings.ContainsRune(config.Namespace, 0) {
-		return nil, sluice.BadField("namespace", config.Namespace, "must be at most 255 bytes of text")
+		return nil, badinput.Field("namespace", config.Namespace, "must be at most 255 bytes of text")
 	}
 	if config.CacheTTL == 0 {
 		config.CacheTTL = DefaultCacheTTL
 	}
 	if config.CacheTTL < 0 || config.CacheTTL > time.Hour {
-		return nil, sluice.BadField("cacheTTL", config.CacheTTL, "must be above 0 and at most 1h")
+		return nil, badinput.Field("cacheTTL", config.CacheTTL, "must be above 0 and at most 1h")
 	}
 	if config.Log == nil {
 		config.Log = slog.Default()
@@ -125,7 +127,7 @@ func (s *Scheduler) Plans(ctx context.Context, after string, max int) ([]Plan, e
 func (s *Scheduler) Versions(ctx context.Context, name string, max int) ([]Plan, error) {
 	versions, err := s.listPlans(ctx, PlanQuery{Name: name, Versions: true, Max: max})
 	if err == nil && len(versions) == 0 {
-		err = NoPlan(sluice.Excerpt(name))
+		err = NoPlan(excerpt.Of(name))
 	}
 	return versions, err
 }
@@ -159,7 +161,7 @@ func (s *Scheduler) SetPlan(ctx context.Context, p Plan) (Plan, error) {
 			return Plan{}, err
 		}
 		if _, _, ok := h.next(now.UnixMicro()); !ok {
-			return Plan{}, sluice.BadField("calendar", p.Name, "opens at no time in the next year")
+			return Plan{}, badinput.Field("calendar", p.Name, "opens at no time in the next year")
 		}
 	}
 	saved, before, err := s.store.ChangePlan(ctx, PlanChange{Namespace: s.namespace, Plan: p, Now: now})
@@ -239,7 +241,7 @@ func (s *Scheduler) Audit(ctx context.Context, q AuditQuery) ([]Entry, error) {
 		return nil, err
 	}
 	if (q.Event == "") == (q.Plan == "") {
-		return nil, sluice.BadField("audit", q.Event+q.Plan, "must name either an event or a plan")
+		return nil, badinput.Field("audit", q.Event+q.Plan, "must name either an event or a plan")
 	}
 	return s.store.Audit(ctx, s.namespace, q)
 }

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 const (
@@ -51,7 +51,7 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return sluice.BadField("state", string(b), "must be waiting, running, done, failed or cancelled")
+	return badinput.Field("state", string(b), "must be waiting, running, done, failed or cancelled")
 }
 
 // Request asks for a slot.
@@ -83,22 +83,22 @@ func (r *Request) normalize() error {
 	}
 	switch {
 	case !r.At.IsZero() && (r.At.Year() < 1970 || r.At.Year() > 2500):
-		return sluice.BadField("at", r.At, "must be a time between 1970 and 2500")
+		return badinput.Field("at", r.At, "must be a time between 1970 and 2500")
 	case len(r.Payload) > MaxPayload:
-		return sluice.BadField("payload", len(r.Payload), fmt.Sprintf("must be at most %d bytes long", MaxPayload))
+		return badinput.Field("payload", len(r.Payload), fmt.Sprintf("must be at most %d bytes long", MaxPayload))
 	case len(r.Payload) > 0 && !json.Valid(r.Payload):
-		return sluice.BadField("payload", string(r.Payload), "must be JSON")
+		return badinput.Field("payload", string(r.Payload), "must be JSON")
 	}
 	return nil
 }
 
 func checkEvent(event string) error {
 	if len(event) == 0 || len(event) > MaxEvent || !utf8.ValidString(event) {
-		return sluice.BadField("event", event, fmt.Sprintf("must be 1 to %d bytes of text", MaxEvent))
+		return badinput.Field("event", event, fmt.Sprintf("must be 1 to %d bytes of text", MaxEvent))
 	}
 	for _, r := range event {
 		if unicode.IsControl(r) {
-			return sluice.BadField("event", event, "must have no control characters")
+			return badinput.Field("event", event, "must have no control characters")
 		}
 	}
 	return nil

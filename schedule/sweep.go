@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // How long things are kept unless a [Retention] says otherwise.
@@ -54,9 +54,9 @@ func (r Retention) withDefaults() (Retention, error) {
 	}
 	switch {
 	case r.Slots < minKept:
-		return r, sluice.BadField("retention.slots", r.Slots, "must be an hour at least")
+		return r, badinput.Field("retention.slots", r.Slots, "must be an hour at least")
 	case r.Audit < minKept:
-		return r, sluice.BadField("retention.audit", r.Audit, "must be an hour at least")
+		return r, badinput.Field("retention.audit", r.Audit, "must be an hour at least")
 	}
 	return r, nil
 }

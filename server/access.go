@@ -16,6 +16,8 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/identity"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Role is what a caller of the server may do. Each includes those before it.
@@ -44,7 +46,7 @@ func ParseRole(s string) (Role, error) {
 			return i, nil
 		}
 	}
-	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", sluice.Excerpt(s))
+	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", excerpt.Of(s))
 }
 
 // Access controls who may do what. The zero Access admits nobody.
@@ -235,7 +237,7 @@ func namespaceOf(r *http.Request, c *caller) (string, error) {
 	case asked == "":
 		return catalog.DefaultNamespace, nil
 	case len(asked) > 64 || strings.Contains(asked, "/"):
-		return "", sluice.BadField("Sluice-Namespace", asked, "must be the name of a namespace")
+		return "", badinput.Field("Sluice-Namespace", asked, "must be the name of a namespace")
 	}
 	return asked, nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // read decodes a body of one JSON object.
@@ -39,7 +41,7 @@ func decode[T any](from io.Reader, into *T) error {
 		if tooLarge(err) {
 			return err
 		}
-		return sluice.BadField("body", "more than one value", "must be one JSON object")
+		return badinput.Field("body", "more than one value", "must be one JSON object")
 	}
 	return nil
 }
@@ -65,21 +67,21 @@ func badBody(err error, into reflect.Type) error {
 	case tooLarge(err), errors.As(err, &field): // it says all there is to say
 		return err
 	case errors.As(err, &kind) && kind.Type == reflect.TypeFor[duration]():
-		return sluice.BadField(kind.Field, kind.Value, `must be a duration such as "1.5s" or "2h", or a number of milliseconds`)
+		return badinput.Field(kind.Field, kind.Value, `must be a duration such as "1.5s" or "2h", or a number of milliseconds`)
 	case errors.As(err, &kind):
-		return sluice.BadField(cmp.Or(kind.Field, "body"), "a "+kind.Value, "must be "+wanted(kind.Type))
+		return badinput.Field(cmp.Or(kind.Field, "body"), "a "+kind.Value, "must be "+wanted(kind.Type))
 	case errors.As(err, &syntax):
-		return sluice.BadField("body", fmt.Sprintf("at byte %d", syntax.Offset), "is not JSON: "+syntax.Error())
+		return badinput.Field("body", fmt.Sprintf("at byte %d", syntax.Offset), "is not JSON: "+syntax.Error())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return sluice.BadField("body", "cut short", "must be a JSON object")
+		return badinput.Field("body", "cut short", "must be a JSON object")
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if unquoted, err := strconv.Unquote(name); err == nil {
 			name = unquoted
 		}
-		return sluice.BadField("body", fmt.Sprintf("unknown field %q", sluice.Excerpt(name)), "there are "+fieldsOf(into))
+		return badinput.Field("body", fmt.Sprintf("unknown field %q", excerpt.Of(name)), "there are "+fieldsOf(into))
 	}
-	return sluice.BadField("body", "unreadable", err.Error())
+	return badinput.Field("body", "unreadable", err.Error())
 }
 
 // fieldsOf are the fields that a body may have.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // plan fills in the take that a request asks for. The demands and costs are
@@ -44,25 +46,25 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 
 func (q *takeRequest) check() error {
 	if q.Entity == "" {
-		return sluice.BadField("entity", `""`, "must name who takes")
+		return badinput.Field("entity", `""`, "must name who takes")
 	}
 	if len(q.Entity)|len(q.Resource)|len(q.Tier) > sluice.MaxKeyPart {
 		for _, part := range [...]struct{ field, value string }{
 			{"entity", q.Entity}, {"resource", q.Resource}, {"tier", q.Tier},
 		} {
 			if len(part.value) > sluice.MaxKeyPart {
-				return sluice.BadField(part.field, part.value, "must be at most 255 bytes long")
+				return badinput.Field(part.field, part.value, "must be at most 255 bytes long")
 			}
 		}
 	}
 	if q.Wait < 0 || time.Duration(q.Wait) > maxWait {
-		return sluice.BadField("wait", time.Duration(q.Wait), "must be at most "+maxWait.String())
+		return badinput.Field("wait", time.Duration(q.Wait), "must be at most "+maxWait.String())
 	}
 	if q.Wait != 0 && q.Peek {
-		return sluice.BadField("peek", true, "a peek cannot wait")
+		return badinput.Field("peek", true, "a peek cannot wait")
 	}
 	if q.Keep < 0 || time.Duration(q.Keep) > sluice.MaxLease {
-		return sluice.BadField("keep", time.Duration(q.Keep), "must be at most "+sluice.MaxLease.String())
+		return badinput.Field("keep", time.Duration(q.Keep), "must be at most "+sluice.MaxLease.String())
 	}
 	return nil
 }
@@ -74,7 +76,7 @@ func scopedID(namespace, id string) (string, error) {
 		return "", nil
 	}
 	if most := sluice.MaxID - 1 - len(namespace); len(id) > most {
-		return "", sluice.BadField("id", id, fmt.Sprintf("must be at most %d bytes long", most))
+		return "", badinput.Field("id", id, fmt.Sprintf("must be at most %d bytes long", most))
 	}
 	return namespace + "/" + id, nil
 }
@@ -95,11 +97,11 @@ func (s *server) demands(r *http.Request, namespace string, take *sluice.Take, q
 		return demands, &unlimitedError{q.Entity, q.Resource}
 	}
 	if len(demands) > sluice.MaxDemands {
-		return demands, sluice.BadField("limits", len(demands), fmt.Sprintf("must be at most %d together with those of parents", sluice.MaxDemands))
+		return demands, badinput.Field("limits", len(demands), fmt.Sprintf("must be at most %d together with those of parents", sluice.MaxDemands))
 	}
 	for _, c := range costs {
 		if c.Limit != "" && len(demands) > 0 && !slices.ContainsFunc(demands, func(d sluice.Demand) bool { return d.Key.Limit == c.Limit }) {
-			return demands, sluice.BadField("cost."+sluice.Excerpt(c.Limit), c.Cost, "no such limit applies")
+			return demands, badinput.Field("cost."+excerpt.Of(c.Limit), c.Cost, "no such limit applies")
 		}
 	}
 	return demands, nil
@@ -110,7 +112,7 @@ func (s *server) demands(r *http.Request, namespace string, take *sluice.Take, q
 func (s *server) resolve(r *http.Request, who catalog.Subject) (*catalog.Resolution, error) {
 	found, err := s.resolver.Resolve(r.Context(), who)
 	if err == nil && s.catalog != nil && found.Subject.Entity != who.Entity && !catalog.Anonymous(who.Entity) {
-		err = sluice.BadField("entity", who.Entity, "must be a name of 1 to 255 bytes without control characters, and not begin with $ or a space")
+		err = badinput.Field("entity", who.Entity, "must be a name of 1 to 255 bytes without control characters, and not begin with $ or a space")
 	}
 	return found, err
 }
@@ -136,7 +138,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request, take *sluice.Tak
 type unlimitedError struct{ entity, resource string }
 
 func (e *unlimitedError) Error() string {
-	return fmt.Sprintf("no limit applies to %q on %q: store one, or send limits", sluice.Excerpt(e.entity), sluice.Excerpt(e.resource))
+	return fmt.Sprintf("no limit applies to %q on %q: store one, or send limits", excerpt.Of(e.entity), excerpt.Of(e.resource))
 }
 
 func readPriority(s string) (sluice.Priority, error) {
@@ -148,7 +150,7 @@ func readPriority(s string) (sluice.Priority, error) {
 	case "batch":
 		return sluice.Batch, nil
 	}
-	return 0, sluice.BadField("priority", s, "must be interactive, normal or batch")
+	return 0, badinput.Field("priority", s, "must be interactive, normal or batch")
 }
 
 // readCosts reads an amount of tokens, or one for each limit by its name. No
@@ -164,16 +166,16 @@ func readCosts(costs []sluice.LimitCost, raw json.RawMessage) ([]sluice.LimitCos
 	}
 	var each map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &each); err != nil {
-		return nil, sluice.BadField("cost", string(raw), err.Error())
+		return nil, badinput.Field("cost", string(raw), err.Error())
 	}
 	if len(each) > sluice.MaxDemands {
-		return nil, sluice.BadField("cost", len(each), fmt.Sprintf("must be of at most %d limits", sluice.MaxDemands))
+		return nil, badinput.Field("cost", len(each), fmt.Sprintf("must be of at most %d limits", sluice.MaxDemands))
 	}
 	for _, name := range slices.Sorted(maps.Keys(each)) {
 		if name == "" {
-			return nil, sluice.BadField("cost.", string(each[name]), "must name a limit; use one number for all of them")
+			return nil, badinput.Field("cost.", string(each[name]), "must name a limit; use one number for all of them")
 		}
-		cost, err := readCost("cost."+sluice.Excerpt(name), each[name])
+		cost, err := readCost("cost."+excerpt.Of(name), each[name])
 		if err != nil {
 			return nil, err
 		}
@@ -188,10 +190,10 @@ func readCost(field string, raw json.RawMessage) (sluice.Tokens, error) {
 	}
 	var cost sluice.Tokens
 	if err := cost.UnmarshalJSON(raw); err != nil {
-		return 0, sluice.BadField(field, string(raw), err.Error())
+		return 0, badinput.Field(field, string(raw), err.Error())
 	}
 	if cost <= 0 {
-		return 0, sluice.BadField(field, cost, "must be above 0; leave it out for one token")
+		return 0, badinput.Field(field, cost, "must be above 0; leave it out for one token")
 	}
 	return cost, nil
 }
@@ -211,17 +213,17 @@ func readLimits(limits map[string]string) (catalog.Limits, error) {
 		return nil, nil
 	}
 	if len(limits) == 0 || len(limits) > sluice.MaxDemands {
-		return nil, sluice.BadField("limits", len(limits), fmt.Sprintf("must be 1 to %d; leave them out for those that are stored", sluice.MaxDemands))
+		return nil, badinput.Field("limits", len(limits), fmt.Sprintf("must be 1 to %d; leave them out for those that are stored", sluice.MaxDemands))
 	}
 	named := catalog.Limits{}
 	for name, text := range limits {
-		field := "limits." + sluice.Excerpt(name)
+		field := "limits." + excerpt.Of(name)
 		if name == "" || len(name) > sluice.MaxKeyPart {
-			return nil, sluice.BadField(field, text, "a limit needs a name of 1 to 255 bytes")
+			return nil, badinput.Field(field, text, "a limit needs a name of 1 to 255 bytes")
 		}
 		limit, err := sluice.Parse(text)
 		if err != nil {
-			return nil, sluice.BadField(field, text, err.Error())
+			return nil, badinput.Field(field, text, err.Error())
 		}
 		named[name] = catalog.Setting{Limit: limit}
 	}

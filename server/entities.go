@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 var entityRoutes = []route{
@@ -60,7 +60,7 @@ func putEntity(q *stored, w http.ResponseWriter, body *entityBody) error {
 	if id := q.PathValue("id"); body.ID == "" {
 		body.ID = id
 	} else if body.ID != id {
-		return sluice.BadField("id", body.ID, "must be that of the path, or left out")
+		return badinput.Field("id", body.ID, "must be that of the path, or left out")
 	}
 	if q.version == 0 {
 		e, err := q.putAny(body)
@@ -117,5 +117,5 @@ func readChildren(s string) (catalog.Children, error) {
 	case "lift":
 		return catalog.LiftChildren, nil
 	}
-	return 0, sluice.BadField("children", s, "must be refuse, delete or lift")
+	return 0, badinput.Field("children", s, "must be refuse, delete or lift")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // What is removed can be much, and a request must not take long: it works for a
@@ -171,7 +172,7 @@ const (
 // the namespace.
 func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasure) error {
 	if from != "" && from != atCatalog && !strings.HasPrefix(from, atBuckets) {
-		return sluice.BadField("cursor", from, "must be next of the previous answer")
+		return badinput.Field("cursor", from, "must be next of the previous answer")
 	}
 	if from != atCatalog {
 		if q.replays != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/identity"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // explanation is which limits apply, from where, and what would be answered.
@@ -109,11 +110,11 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 	case err != nil:
 		return err
 	case namespace != policy.Namespace && (c.namespace != "" || r.Header.Get("Sluice-Namespace") != ""):
-		return sluice.BadField("Sluice-Namespace", namespace, "must be that of the policy, "+policy.Namespace)
+		return badinput.Field("Sluice-Namespace", namespace, "must be that of the policy, "+policy.Namespace)
 	case q.Method == "":
-		return sluice.BadField("method", `""`, "must be the request's method, such as GET")
+		return badinput.Field("method", `""`, "must be the request's method, such as GET")
 	case q.Path == "" || q.Path[0] != '/':
-		return sluice.BadField("path", q.Path, "must begin with /")
+		return badinput.Field("path", q.Path, "must begin with /")
 	}
 	path, _, _ := strings.Cut(q.Path, "#")
 	path, _, _ = strings.Cut(path, "?") // limits go by the path alone
@@ -131,7 +132,7 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 	if q.Address != "" {
 		address, err := netip.ParseAddr(q.Address)
 		if err != nil {
-			return sluice.BadField("address", q.Address, "must be an IP address")
+			return badinput.Field("address", q.Address, "must be an IP address")
 		}
 		asked.Remote = net.JoinHostPort(address.String(), "0")
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 var leaseRoutes = []route{
@@ -33,7 +35,7 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 		q.ID = rand.Text()
 	}
 	if q.Peek {
-		return sluice.BadField("peek", true, "a peek has no lease: POST /v1/take")
+		return badinput.Field("peek", true, "a peek has no lease: POST /v1/take")
 	}
 	var take sluice.Take
 	if _, err := s.plan(r, c, q, &take, nil, nil); err != nil {
@@ -70,7 +72,7 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, c *caller) error
 		return err
 	}
 	if len(q.Costs) == 0 && q.Keep == 0 {
-		return sluice.BadField("costs", "{}", "must give the costs of the lease, or keep how long it lasts")
+		return badinput.Field("costs", "{}", "must give the costs of the lease, or keep how long it lasts")
 	}
 	to := sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Adjust}
 	if q.Keep != 0 {
@@ -86,7 +88,7 @@ func (s *server) commit(w http.ResponseWriter, r *http.Request, c *caller) error
 		return err
 	}
 	if q.Keep != 0 {
-		return sluice.BadField("keep", time.Duration(q.Keep), "a committed lease cannot be kept")
+		return badinput.Field("keep", time.Duration(q.Keep), "a committed lease cannot be kept")
 	}
 	return s.settle(w, r, c, sluice.Settlement{Costs: sortedCosts(q.Costs), Action: sluice.Commit})
 }
@@ -107,7 +109,7 @@ func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sl
 	}
 	d, err := s.limiter.Settle(r.Context(), to)
 	if errors.Is(err, sluice.ErrLeaseClosed) {
-		return fmt.Errorf("lease %q: %w", sluice.Excerpt(id), sluice.ErrLeaseClosed)
+		return fmt.Errorf("lease %q: %w", excerpt.Of(id), sluice.ErrLeaseClosed)
 	}
 	if err != nil {
 		return err

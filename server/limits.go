@@ -8,6 +8,8 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 var limitRoutes = []route{
@@ -45,7 +47,7 @@ var levels = map[string]sluice.Level{
 func listLimits(q *stored, w http.ResponseWriter) error {
 	level, ok := levels[q.query.Get("level")]
 	if !ok {
-		return sluice.BadField("level", q.query.Get("level"), "must be entity, tier, resource or system")
+		return badinput.Field("level", q.query.Get("level"), "must be entity, tier, resource or system")
 	}
 	page, err := q.catalog.ListLimits(q.Context(), q.namespace, catalog.LimitsQuery{
 		Level: level, Entity: q.query.Get("entity"), Tier: q.query.Get("tier"), Resource: q.query.Get("resource"),
@@ -76,11 +78,11 @@ type settingBody struct {
 func (b *settingBody) setting(field string) (catalog.Setting, error) {
 	limit, err := sluice.Parse(b.Limit)
 	if err != nil {
-		return catalog.Setting{}, sluice.BadField(field+"limit", b.Limit, err.Error())
+		return catalog.Setting{}, badinput.Field(field+"limit", b.Limit, err.Error())
 	}
 	when, err := catalog.ParseOnUnavailable(b.OnUnavailable)
 	if err != nil {
-		return catalog.Setting{}, sluice.BadField(field+"on_unavailable", b.OnUnavailable, "must be allow, deny or degrade")
+		return catalog.Setting{}, badinput.Field(field+"on_unavailable", b.OnUnavailable, "must be allow, deny or degrade")
 	}
 	return catalog.Setting{Limit: limit, OnUnavailable: when, Critical: b.Critical, Shadow: b.Shadow}, nil
 }
@@ -102,7 +104,7 @@ func putLimits(q *stored, w http.ResponseWriter, body *struct {
 	limits := catalog.Limits{}
 	for name, b := range body.Limits {
 		var err error
-		if limits[name], err = b.setting("limits." + sluice.Excerpt(name) + "."); err != nil {
+		if limits[name], err = b.setting("limits." + excerpt.Of(name) + "."); err != nil {
 			return err
 		}
 	}
@@ -135,7 +137,7 @@ func putOverride(q *stored, w http.ResponseWriter, body *struct {
 	until := body.Until
 	if body.For > 0 {
 		if !until.IsZero() {
-			return sluice.BadField("for", time.Duration(body.For), "cannot be combined with until")
+			return badinput.Field("for", time.Duration(body.For), "cannot be combined with until")
 		}
 		until = time.Now().Add(time.Duration(body.For))
 	}

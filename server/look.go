@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 var lookRoutes = []route{
@@ -200,7 +201,7 @@ func readMax(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > 1000 {
-		return 0, sluice.BadField("max", s, "must be 1 to 1000")
+		return 0, badinput.Field("max", s, "must be 1 to 1000")
 	}
 	return n, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/excerpt"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -141,7 +142,7 @@ func (s *server) problem(r *http.Request, err error) problem {
 			return problem{Status: k.status, Code: k.code, Detail: err.Error()}
 		}
 	}
-	s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "request", sluice.Excerpt(r.Header.Get("Request-Id")), "error", err)
+	s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "request", excerpt.Of(r.Header.Get("Request-Id")), "error", err)
 	switch {
 	case errors.Is(err, sluice.ErrUnknown):
 		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: the operation may or may not have happened"}

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -37,7 +37,7 @@ func (q *stored) usage() (u catalog.UsedQuery, err error) {
 	case "total":
 		u.Span = catalog.Total
 	default:
-		return u, sluice.BadField("by", by, "must be hour, day or total")
+		return u, badinput.Field("by", by, "must be hour, day or total")
 	}
 	return u, nil
 }
@@ -69,7 +69,7 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 	case "oldest":
 		a.Oldest = true
 	default:
-		return sluice.BadField("order", order, "must be newest or oldest")
+		return badinput.Field("order", order, "must be newest or oldest")
 	}
 	namespaces, err := q.flag("namespaces")
 	if err != nil {
@@ -94,7 +94,7 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 func (q *stored) before() (time.Time, error) {
 	t, err := q.time("before")
 	if err == nil && t.IsZero() {
-		err = sluice.BadField("before", "", "must be the time to stop at")
+		err = badinput.Field("before", "", "must be the time to stop at")
 	}
 	return t, err
 }
@@ -157,7 +157,7 @@ func (q *stored) declared() (catalog.Declaration, error) {
 	}
 	if p.Namespace != "" && p.Namespace != q.namespace {
 		if q.caller.namespace != "" || q.Header.Get("Sluice-Namespace") != "" {
-			return catalog.Declaration{}, sluice.BadField("namespace", p.Namespace, "must be the one that the request is about, "+q.namespace)
+			return catalog.Declaration{}, badinput.Field("namespace", p.Namespace, "must be the one that the request is about, "+q.namespace)
 		}
 		q.namespace = p.Namespace
 	}

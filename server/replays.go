@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // Services in other languages use idempotency over these: claim before the
@@ -111,10 +111,10 @@ func (q *replays) extend(w http.ResponseWriter, b *replayBody, scope idempotency
 
 func (q *replays) complete(w http.ResponseWriter, b *replayBody, scope idempotency.Scope) error {
 	if b.Response == nil {
-		return sluice.BadField("response", "null", "must be the response to store")
+		return badinput.Field("response", "null", "must be the response to store")
 	}
 	if b.Response.Status < 200 || b.Response.Status > 599 {
-		return sluice.BadField("response.status", b.Response.Status, "must be 200 to 599")
+		return badinput.Field("response.status", b.Response.Status, "must be 200 to 599")
 	}
 	ttl := time.Duration(b.TTL)
 	if ttl == 0 {

@@ -32,7 +32,7 @@ type Config struct {
 
 	// Activity remembers what was asked lately, for status. It has to observe
 	// the limiter. Nil leaves it out.
-	Activity *sluice.Activity
+	Activity *Activity
 
 	// Slots schedules work, and Replays keeps the responses of idempotent
 	// writes. Nil answers 501 to what is about them.
@@ -67,7 +67,7 @@ type server struct {
 	catalog    *catalog.Catalog
 	resolver   catalog.Resolver
 	gate       *httplimit.Gate
-	activity   *sluice.Activity
+	activity   *Activity
 	storeState func() string
 	slots      *schedule.Scheduler
 	replays    *idempotency.Keeper

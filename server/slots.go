@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/schedule"
 )
 
@@ -157,7 +157,7 @@ func readDuration(field, s string, otherwise time.Duration) (time.Duration, erro
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		return 0, sluice.BadField(field, s, "must be a duration such as 1m")
+		return 0, badinput.Field(field, s, "must be a duration such as 1m")
 	}
 	return d, nil
 }
@@ -179,7 +179,7 @@ func (q *slots) window(w http.ResponseWriter) error {
 	if len(cursor) > 0 {
 		after.Event = cursor[1]
 		if after.Scheduled, err = strconv.ParseInt(cursor[0], 10, 64); err != nil {
-			return sluice.BadField("cursor", q.cursor, "must be next of the previous page")
+			return badinput.Field("cursor", q.cursor, "must be next of the previous page")
 		}
 	}
 	page, err := q.WindowOf(q.Context(), q.PathValue("plan"), at, after, q.most)
@@ -213,11 +213,11 @@ func (all *slotRequests) UnmarshalJSON(b []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	decoder.DisallowUnknownFields()
 	if t, err := decoder.Token(); err != nil || t != json.Delim('[') {
-		return sluice.BadField("events", string(b), "must be a list")
+		return badinput.Field("events", string(b), "must be a list")
 	}
 	for decoder.More() {
 		if len(*all) == schedule.MaxBatch {
-			return sluice.BadField("events", "more", fmt.Sprintf("must be at most %d", schedule.MaxBatch))
+			return badinput.Field("events", "more", fmt.Sprintf("must be at most %d", schedule.MaxBatch))
 		}
 		var one schedule.Request
 		if err := decoder.Decode(&one); err != nil {
@@ -285,7 +285,7 @@ func (q *slots) audit(w http.ResponseWriter) error {
 	if text := q.query.Get("before"); text != "" {
 		var err error
 		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
-			return sluice.BadField("before", text, "must be the id of an entry")
+			return badinput.Field("before", text, "must be the id of an entry")
 		}
 	}
 	entries, err := q.Audit(q.Context(), schedule.AuditQuery{Event: q.query.Get("event"), Plan: q.query.Get("plan"), Before: before, Max: q.most})

@@ -132,7 +132,7 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 	slots := must(schedule.New(schedule.Config{Store: slotstore.New(db), Log: log}))(t)
 	s.keeper = must(idempotency.New(idempotency.Config{Store: replaystore.New(db, s.replayTime.Now), Log: log}))(t)
 	closes(t, s.keeper)
-	activity := sluice.NewActivity(0)
+	activity := server.NewActivity(0)
 	s.limiter = sluice.New(store, sluice.WithObserver(observers{s.recorder, activity}))
 
 	config := server.Config{

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/badinput"
 )
 
 // What is stored is read and changed in the same few ways: pages follow each
@@ -40,7 +40,7 @@ func (s *server) stored(r *http.Request, c *caller) (q *stored, err error) {
 	if header := r.Header.Get("If-Match"); header != "" && header != "*" {
 		q.version, err = strconv.ParseInt(strings.Trim(header, `"`), 10, 64)
 		if err != nil || q.version <= 0 {
-			return nil, sluice.BadField("If-Match", header, "must be the ETag of an earlier answer")
+			return nil, badinput.Field("If-Match", header, "must be the ETag of an earlier answer")
 		}
 	}
 	return q, nil
@@ -77,7 +77,7 @@ func (q *stored) edit() *catalog.Editor { return q.catalog.Edit(q.namespace, by(
 // noVersion refuses If-Match where it would not be minded.
 func (q *stored) noVersion() error {
 	if q.version != 0 {
-		return sluice.BadField("If-Match", q.Header.Get("If-Match"), "is not supported here")
+		return badinput.Field("If-Match", q.Header.Get("If-Match"), "is not supported here")
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (q *stored) flag(name string) (bool, error) {
 	case "true":
 		return true, nil
 	default:
-		return false, sluice.BadField(name, text, "must be true or false")
+		return false, badinput.Field(name, text, "must be true or false")
 	}
 }
 
@@ -114,7 +114,7 @@ func (q *stored) time(name string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, sluice.BadField(name, text, "must be a time such as 2026-01-31T12:00:00Z")
+		return t, badinput.Field(name, text, "must be a time such as 2026-01-31T12:00:00Z")
 	}
 	return t, nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 const (
@@ -55,7 +57,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 		q.ID = r.Header.Get("Request-Id")
 	}
 	if q.Keep != 0 {
-		return sluice.BadField("keep", time.Duration(q.Keep), "only a lease has one: POST /v1/leases")
+		return badinput.Field("keep", time.Duration(q.Keep), "only a lease has one: POST /v1/leases")
 	}
 	var err error
 	if t.demands, err = s.plan(r, c, q, take, t.demands[:0], t.costs[:0]); err != nil {
@@ -63,7 +65,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 	}
 	for i := range take.Demands {
 		if d := &take.Demands[i]; d.Limit.Algorithm == sluice.Concurrency && !take.Peek {
-			return sluice.BadField("limits."+d.Key.Limit, d.Limit, "concurrency needs a lease: POST /v1/leases")
+			return badinput.Field("limits."+d.Key.Limit, d.Limit, "concurrency needs a lease: POST /v1/leases")
 		}
 	}
 	t.lent = true
@@ -113,18 +115,18 @@ func (s *server) takes(w http.ResponseWriter, r *http.Request, c *caller) error 
 		return err
 	}
 	if len(request.Takes) == 0 || len(request.Takes) > maxTakes {
-		return sluice.BadField("takes", len(request.Takes), fmt.Sprintf("must be 1 to %d", maxTakes))
+		return badinput.Field("takes", len(request.Takes), fmt.Sprintf("must be 1 to %d", maxTakes))
 	}
 	plans := make([]sluice.Take, len(request.Takes))
 	for i := range request.Takes {
 		q := &request.Takes[i]
 		_, err := s.plan(r, c, q, &plans[i], nil, nil)
 		if err == nil && (q.Wait != 0 || q.Keep != 0) {
-			err = sluice.BadField("wait", time.Duration(q.Wait+q.Keep), "takes in a batch cannot wait or be leases")
+			err = badinput.Field("wait", time.Duration(q.Wait+q.Keep), "takes in a batch cannot wait or be leases")
 		}
 		var field *sluice.FieldError
 		if errors.As(err, &field) {
-			return sluice.BadField(fmt.Sprintf("takes[%d].%s", i, field.Field), field.Value, field.Reason)
+			return badinput.Field(fmt.Sprintf("takes[%d].%s", i, field.Field), field.Value, field.Reason)
 		}
 		if err != nil {
 			return fmt.Errorf("takes[%d]: %w", i, err)
@@ -157,11 +159,11 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 		return err
 	}
 	if q.Peek || q.UpTo || q.Wait != 0 || q.Keep != 0 || q.ID != "" {
-		return sluice.BadField("body", "peek, upTo, wait, keep or id", "an adjustment is made at once and has none of these")
+		return badinput.Field("body", "peek, upTo, wait, keep or id", "an adjustment is made at once and has none of these")
 	}
 	var each map[string]sluice.Tokens
 	if err := json.Unmarshal(q.Cost, &each); err != nil || len(each) == 0 {
-		return sluice.BadField("cost", string(q.Cost), "must be an object of amounts by limit; negative ones are refunds")
+		return badinput.Field("cost", string(q.Cost), "must be an object of amounts by limit; negative ones are refunds")
 	}
 	q.Cost = nil
 	var take sluice.Take
@@ -178,7 +180,7 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 			}
 		}
 		if !found {
-			return sluice.BadField("cost."+sluice.Excerpt(cost.Limit), cost.Cost, "no such limit applies")
+			return badinput.Field("cost."+excerpt.Of(cost.Limit), cost.Cost, "no such limit applies")
 		}
 	}
 	d, err := s.limiter.Adjust(r.Context(), changes...)

@@ -170,14 +170,14 @@ func (r *receipt) settled(s *sluice.Settlement) ([]int64, error) {
 			}
 			known = true
 			if demand.Limit.Algorithm == sluice.Concurrency && int64(c.Cost) != costs[i] {
-				return nil, sluice.LeaseCostError(c.Limit, true)
+				return nil, bucket.LeaseCostError(c.Limit, true)
 			}
 			if r.answer.Results[i].Consumed > 0 {
 				costs[i] = int64(c.Cost)
 			}
 		}
 		if !known {
-			return nil, sluice.LeaseCostError(c.Limit, false)
+			return nil, bucket.LeaseCostError(c.Limit, false)
 		}
 	}
 	if s.Action == sluice.Release {

@@ -183,7 +183,7 @@ func (m *Model) line(t *sluice.Take, p *plan) {
 			}
 			continue
 		}
-		w.ticket.Cost, w.ticket.Expires = p.ask[i], w.view.Now+sluice.TicketLife.Microseconds()
+		w.ticket.Cost, w.ticket.Expires = p.ask[i], w.view.Now+bucket.TicketLife.Microseconds()
 		w.spec.Queue(&w.state, w.view, w.ticket)
 		m.write(w)
 	}

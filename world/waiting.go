@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 	"github.com/sluice-go/sluice/failover"
 )
 
@@ -149,7 +150,7 @@ func (l *tickets) see(e *Effect) (failures []Failure) {
 	never := e.Decision.RetryAfter == sluice.Never
 	for i := range e.Take.Demands {
 		dm, r := &e.Take.Demands[i], &e.Decision.Results[i]
-		mine := ticket{id: id, rank: math.MaxInt64, cost: dm.Charge(), expires: now + sluice.TicketLife.Microseconds()}
+		mine := ticket{id: id, rank: math.MaxInt64, cost: dm.Charge(), expires: now + bucket.TicketLife.Microseconds()}
 		if id != (sluice.HoldID{}) {
 			mine.rank = now + e.Take.Ticket.Rank.Microseconds()
 			if stood, ok := l.in[dm.Key][id.Node]; ok && stood.id == id && stood.expires > now {

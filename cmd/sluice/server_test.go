@@ -46,7 +46,7 @@ type testServer struct {
 // both tells the usage recorder and the activity.
 type both struct {
 	*catalog.Recorder
-	*sluice.Activity
+	*server.Activity
 }
 
 func (b both) Decided(t *sluice.Take, d *sluice.Decision, err error, took time.Duration) {
@@ -85,7 +85,7 @@ func startServer(t testing.TB, access server.Access) *testServer {
 	must(err)
 	s.replays, err = idempotency.New(idempotency.Config{Store: replaystore.New(db, s.clock.Now), Log: log})
 	must(err)
-	activity := sluice.NewActivity(0)
+	activity := server.NewActivity(0)
 	p, err := policy.Parse("test.yaml", []byte("version: 1\nlimits: {api: {match: /api/**, limit: 60/minute}}\nendpoints: {search: {match: POST /api/search, cost: 3}}\n"))
 	must(err)
 	limiter := sluice.New(buckets, sluice.WithObserver(both{s.recorder, activity}))

@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-go/sluice/redis"
 	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/schedule"
+	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/sqlite"
 	sqlitecatalog "github.com/sluice-go/sluice/sqlite/catalogstore"
 	sqlitereplays "github.com/sluice-go/sluice/sqlite/replaystore"
@@ -56,7 +57,7 @@ type stack struct {
 	policy   *policy.Live
 	degraded *failover.Store // nil if the store is this process's own
 	census   failover.Census
-	activity *sluice.Activity
+	activity *server.Activity
 	slots    schedule.Store
 	replays  idempotency.Store
 	keeps    *idempotency.Keeper
@@ -78,7 +79,7 @@ func (s *stack) close() error {
 
 // open builds the stack. What was opened is closed again if something fails.
 func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error) {
-	s = &stack{registry: prometheus.NewRegistry(), activity: sluice.NewActivity(0)}
+	s = &stack{registry: prometheus.NewRegistry(), activity: server.NewActivity(0)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

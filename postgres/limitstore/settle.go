@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 	"github.com/sluice-go/sluice/postgres"
 )
 
@@ -108,9 +109,9 @@ func (s *Store) sendSettlements(b *batch) {
 		case leaseClosed:
 			r.answer(fmt.Errorf("lease %q: %w", r.id, sluice.ErrLeaseClosed))
 		case noSuchLimit:
-			r.answer(sluice.LeaseCostError(postgres.Untext(a.culprits[i]), false))
+			r.answer(bucket.LeaseCostError(postgres.Untext(a.culprits[i]), false))
 		case unchangeable:
-			r.answer(sluice.LeaseCostError(postgres.Untext(a.culprits[i]), true))
+			r.answer(bucket.LeaseCostError(postgres.Untext(a.culprits[i]), true))
 		case settleLost:
 			s.settleAgain(r, &a, i, first, last)
 		}

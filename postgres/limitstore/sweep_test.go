@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/postgres/limitstore"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
@@ -69,7 +70,7 @@ func TestSweepSparesTickets(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		left  int64
-	}{{sluice.TicketLife - time.Microsecond, 1}, {time.Microsecond, 0}} {
+	}{{bucket.TicketLife - time.Microsecond, 1}, {time.Microsecond, 0}} {
 		now = now.Add(c.after)
 		if _, _, err := limitstore.Sweep(s, 0); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // settleInCluster settles a lease part by part. Each part is settled once
@@ -104,7 +105,7 @@ func (dir *directory) costs(st *sluice.Settlement) ([][]sluice.LimitCost, error)
 				here = true
 				// The script knows better, but not before others are settled.
 				if dm.Concurrency && int64(c.Cost) != dm.Cost && len(dir.Parts) > 1 {
-					return nil, sluice.LeaseCostError(c.Limit, true)
+					return nil, bucket.LeaseCostError(c.Limit, true)
 				}
 			}
 			if here {
@@ -113,7 +114,7 @@ func (dir *directory) costs(st *sluice.Settlement) ([][]sluice.LimitCost, error)
 			}
 		}
 		if !known {
-			return nil, sluice.LeaseCostError(c.Limit, false)
+			return nil, bucket.LeaseCostError(c.Limit, false)
 		}
 	}
 	return sorted, nil

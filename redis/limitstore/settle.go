@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // How a settlement is meant, as in settle.lua.
@@ -87,7 +88,7 @@ func settleError(reply string, st *sluice.Settlement) error {
 	if i := readNumber(reply[9:]); i >= 0 && int(i) < len(st.Costs) {
 		limit = st.Costs[i].Limit
 	}
-	return sluice.LeaseCostError(limit, reply[0] == fixedCost)
+	return bucket.LeaseCostError(limit, reply[0] == fixedCost)
 }
 
 // timesSettled are the times of a settlement, and of the take that it is of.

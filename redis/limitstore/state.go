@@ -78,7 +78,7 @@ func (b *stored) readRest(text string) {
 	s.Ext = x
 	switch b.limit.Algorithm {
 	case sluice.SlidingWindow:
-		x.Counts = make([]int64, sluice.SubWindows+1)
+		x.Counts = make([]int64, bucket.SubWindows+1)
 		for len(rest.s) > 0 {
 			part := s.Time - int64(rest.small())
 			x.Counts[((part%int64(len(x.Counts)))+int64(len(x.Counts)))%int64(len(x.Counts))] = rest.number()

@@ -1,12 +1,14 @@
-package sluice
+package server
 
 import (
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice"
 )
 
-// Activity is an [Observer] that remembers, for each bucket, what this
+// Activity is an [sluice.Observer] that remembers, for each bucket, what this
 // process asked of it in the last minute: the figures for a status view that
 // the buckets themselves do not have.
 type Activity struct {
@@ -30,7 +32,7 @@ type Recent struct {
 
 type activityShard struct {
 	mu    sync.Mutex
-	byKey map[Key]*activity
+	byKey map[sluice.Key]*activity
 }
 
 // activity is a ring of counts, one for each of the last seconds.
@@ -54,7 +56,7 @@ func NewActivity(buckets int) *Activity {
 }
 
 // Decided counts a take.
-func (a *Activity) Decided(t *Take, d *Decision, err error, _ time.Duration) {
+func (a *Activity) Decided(t *sluice.Take, d *sluice.Decision, err error, _ time.Duration) {
 	now := time.Now()
 	for i := range t.Demands {
 		allowed, limited, failed := 0, 0, 0
@@ -73,12 +75,12 @@ func (a *Activity) Decided(t *Take, d *Decision, err error, _ time.Duration) {
 }
 
 // Consumed does nothing: net consumption is in the bucket.
-func (a *Activity) Consumed(Key, Limit, Consumption) {}
+func (a *Activity) Consumed(sluice.Key, sluice.Limit, sluice.Consumption) {}
 
 // Waited does nothing: waiting is not asking.
-func (a *Activity) Waited(*Take, time.Duration, bool) {}
+func (a *Activity) Waited(*sluice.Take, time.Duration, bool) {}
 
-func (a *Activity) count(k *Key, now time.Time, allowed, limited, failed int32) {
+func (a *Activity) count(k *sluice.Key, now time.Time, allowed, limited, failed int32) {
 	sh := a.shard(k)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -99,19 +101,19 @@ func (a *Activity) count(k *Key, now time.Time, allowed, limited, failed int32) 
 	b.last = now
 }
 
-func (a *Activity) shard(k *Key) *activityShard {
+func (a *Activity) shard(k *sluice.Key) *activityShard {
 	return &a.shards[maphash.Comparable(a.seed, *k)%activityShards]
 }
 
 // makeRoom drops the longest idle of a few buckets if there are too many.
 func (sh *activityShard) makeRoom(most int) {
 	if sh.byKey == nil {
-		sh.byKey = map[Key]*activity{}
+		sh.byKey = map[sluice.Key]*activity{}
 	}
 	if len(sh.byKey) < most {
 		return
 	}
-	var oldest Key
+	var oldest sluice.Key
 	var last time.Time
 	looked := 0
 	for k, b := range sh.byKey {
@@ -126,7 +128,7 @@ func (sh *activityShard) makeRoom(most int) {
 }
 
 // Of returns the recent activity on a bucket, or zero if there was none.
-func (a *Activity) Of(k Key) Recent {
+func (a *Activity) Of(k sluice.Key) Recent {
 	sh := a.shard(&k)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -1,4 +1,4 @@
-package sluice_test
+package server_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/memory"
+	"github.com/sluice-go/sluice/server"
 )
 
 func TestActivityCountsTheLastMinute(t *testing.T) {
@@ -18,7 +19,7 @@ func TestActivityCountsTheLastMinute(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		activity := sluice.NewActivity(0)
+		activity := server.NewActivity(0)
 		l := sluice.New(store, sluice.WithObserver(activity))
 		ctx := context.Background()
 		rpm := sluice.Demand{Key: sluice.Key{Entity: "a", Limit: "rpm"}, Limit: sluice.MustParse("3/minute fixed")}
@@ -31,10 +32,10 @@ func TestActivityCountsTheLastMinute(t *testing.T) {
 		if _, err := l.Peek(ctx, rpm); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := activity.Of(rpm.Key), (sluice.Recent{Allowed: 3, Limited: 2}); got != want {
+		if got, want := activity.Of(rpm.Key), (server.Recent{Allowed: 3, Limited: 2}); got != want {
 			t.Errorf("rpm: %+v, want %+v", got, want)
 		}
-		if got, want := activity.Of(rpd.Key), (sluice.Recent{Allowed: 3}); got != want {
+		if got, want := activity.Of(rpd.Key), (server.Recent{Allowed: 3}); got != want {
 			t.Errorf("rpd: %+v, want %+v", got, want)
 		}
 		time.Sleep(59 * time.Second)
@@ -42,17 +43,17 @@ func TestActivityCountsTheLastMinute(t *testing.T) {
 			t.Errorf("after 59 s: %+v", got)
 		}
 		time.Sleep(time.Second)
-		if got := activity.Of(rpm.Key); got != (sluice.Recent{}) {
+		if got := activity.Of(rpm.Key); got != (server.Recent{}) {
 			t.Errorf("after a minute: %+v", got)
 		}
-		if got := activity.Of(sluice.Key{Entity: "nobody"}); got != (sluice.Recent{}) {
+		if got := activity.Of(sluice.Key{Entity: "nobody"}); got != (server.Recent{}) {
 			t.Errorf("unknown bucket: %+v", got)
 		}
 	})
 }
 
 func TestActivityIsBounded(t *testing.T) {
-	activity := sluice.NewActivity(64)
+	activity := server.NewActivity(64)
 	var d sluice.Decision
 	seen := 0
 	for i := range 10_000 {
