@@ -150,7 +150,7 @@ func TestQueriesAreChecked(t *testing.T) {
 		`sluice_take_duration_seconds`:                  "sluice_take_duration_seconds is not exposed",
 		`sluice_takes_total{result="allowed"}`:          "sluice_takes_total has no label result",
 		`sluice_takes_total{outcome=~"allowed|denied"}`: `"denied"`,
-		`sum by (tier) (rate(sluice_takes_total[5m]))`:  "groups by tier, which nothing has",
+		`sum by (plan) (rate(sluice_takes_total[5m]))`:  "groups by plan, which nothing has",
 		`histogram_quantile(0.9, sum by (le) (rate(sluice_take_duration_seconds_count[$__rate_interval])))`: "groups by le, which nothing has",
 		`1 > 0`: "asks for nothing",
 	} {

@@ -118,7 +118,8 @@ func shows(t *testing.T, metrics string) {
 		base := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "")
 		missing := !strings.Contains(metrics, "# TYPE "+base+" ") && !strings.Contains(metrics, "# TYPE "+name+" ")
 		elsewhere := name == "up" || strings.HasPrefix(name, "sluice_memory_") || strings.HasPrefix(name, "sluice_clock_") ||
-			name == "sluice_refusals_total" || name == "sluice_utilization_ratio"
+			name == "sluice_refusals_total" || name == "sluice_utilization_ratio" || name == "sluice_shadow_refusals_total" ||
+			strings.HasPrefix(name, "sluice_requests_")
 		if missing && !elsewhere {
 			t.Errorf("the node does not show %s", name)
 		}

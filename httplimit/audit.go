@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/httplimit/abuse"
+	"github.com/sluice-go/sluice/internal/requestid"
 )
 
 // Refusal is a refused request as it is written to the audit log. Identifiers
@@ -20,11 +21,16 @@ type Refusal struct {
 	Address    string        `json:"address"`
 	Tier       string        `json:"tier,omitempty"`
 	Method     string        `json:"method"`
+	Path       string        `json:"path"` // as sent, without the query; at most 256 bytes
 	Endpoint   string        `json:"endpoint,omitempty"`
 	Limit      string        `json:"limit"`
 	Rule       sluice.Limit  `json:"rule"`
 	Cost       sluice.Tokens `json:"cost"`
+	Remaining  sluice.Tokens `json:"remaining"` // of the limit that refused
 	RetryAfter time.Duration `json:"retry_after"`
+	Source     string        `json:"source"`
+	Degraded   bool          `json:"degraded,omitempty"` // decided without the store
+	RequestID  string        `json:"request_id,omitempty"`
 }
 
 // Audit writes refusals down, beside the requests: they are put into a queue
@@ -49,7 +55,7 @@ func NewAudit(write func(Refusal), queue int) (*Audit, error) {
 		queue = 1024
 	}
 	if write == nil {
-		write = logRefusal
+		write = func(r Refusal) { r.Log(slog.Default()) }
 	}
 	a := &Audit{write: write, queue: make(chan Refusal, queue)}
 	a.done.Go(func() {
@@ -60,11 +66,14 @@ func NewAudit(write func(Refusal), queue int) (*Audit, error) {
 	return a, nil
 }
 
-func logRefusal(r Refusal) {
-	slog.LogAttrs(context.Background(), slog.LevelInfo, "refused",
+// Log writes the refusal as a line of a log.
+func (r *Refusal) Log(to *slog.Logger) {
+	to.LogAttrs(context.Background(), slog.LevelInfo, "refused",
 		slog.String("entity", r.Entity), slog.String("address", r.Address), slog.String("tier", r.Tier),
-		slog.String("method", r.Method), slog.String("endpoint", r.Endpoint), slog.String("limit", r.Limit),
-		slog.String("rule", r.Rule.String()), slog.Duration("retry_after", r.RetryAfter))
+		slog.String("method", r.Method), slog.String("path", r.Path), slog.String("endpoint", r.Endpoint),
+		slog.String("limit", r.Limit), slog.String("rule", r.Rule.String()), slog.String("cost", r.Cost.String()),
+		slog.String("remaining", r.Remaining.String()), slog.Duration("retry_after", r.RetryAfter),
+		slog.String("source", r.Source), slog.Bool("degraded", r.Degraded), slog.String("request_id", r.RequestID))
 }
 
 // Dropped returns how many refusals were not written because the queue was full.
@@ -83,17 +92,22 @@ func (a *Audit) Close() error {
 	return nil
 }
 
+// maxLoggedPath is how much of a path is written, in bytes.
+const maxLoggedPath = 256
+
 // note queues a refusal if the policy wants it.
 func (a *Audit) note(r *Request, c *Call) {
 	rule := c.Policy.Audit
 	if a == nil || !rule.Wants(c.Tier) || rule.Sample < 1 && rand.Float64() >= rule.Sample {
 		return
 	}
-	demand, _ := c.Decision.Deciding()
+	demand, result := c.Decision.Deciding()
 	refusal := Refusal{
 		Time: time.Now(), Entity: abuse.Mask(c.Identity.Entity, rule.Keep), Address: abuse.Mask(c.Identity.Address, rule.Keep),
-		Tier: c.Tier, Method: r.Method, Endpoint: c.Route.Endpoint,
-		Limit: c.Labels[c.Decision.Decider], Rule: demand.Limit, Cost: demand.Charge(), RetryAfter: c.Decision.RetryAfter,
+		Tier: c.Tier, Method: r.Method, Path: r.Path[:min(len(r.Path), maxLoggedPath)], Endpoint: c.Route.Endpoint,
+		Limit: c.Labels[c.Decision.Decider], Rule: demand.Limit, Cost: demand.Charge(),
+		Remaining: result.Remaining, RetryAfter: c.Decision.RetryAfter,
+		Source: c.Decision.Source.String(), Degraded: c.Decision.Source >= sluice.Degraded, RequestID: requestid.Of(r.Header),
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()

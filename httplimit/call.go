@@ -74,6 +74,10 @@ type Call struct {
 	// Err is why the outcome is Invalid or Unavailable.
 	Err error
 
+	// AllowListed says that the outcome is Unlimited because the caller is on
+	// the allow list.
+	AllowListed bool
+
 	waived bool // it is to cost at most this
 	most   sluice.Tokens
 
@@ -92,7 +96,7 @@ type Call struct {
 // reset keeps the memory. It goes field by field, which is quicker than to
 // write over the whole.
 func (c *Call) reset() {
-	c.waived, c.most = false, 0
+	c.waived, c.most, c.AllowListed = false, 0, false
 	c.Outcome, c.RetryAfter, c.Err, c.Tier = Unlimited, 0, nil, ""
 	c.Labels, c.buf, c.ends, c.found = c.Labels[:0], c.buf[:0], c.ends[:0], c.found[:0]
 	t := &c.take
@@ -108,6 +112,9 @@ func (c *Call) reset() {
 func (g *Gate) Decide(ctx context.Context, r *Request, c *Call) {
 	c.reset()
 	g.judge(ctx, r, c)
+	if g.config.Decided != nil {
+		g.config.Decided(c)
+	}
 }
 
 // judge decides a request, or says what would be decided if the take is a peek.
@@ -132,6 +139,7 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 		return
 	}
 	if listed(&v.policy.Allow, &c.Identity) {
+		c.AllowListed = true
 		return
 	}
 	if !g.asks(ctx, r, c) {

@@ -59,6 +59,11 @@ type Config struct {
 	// the policy says. Nil watches for none.
 	Abuse *abuse.Guard
 
+	// Decided is called with every request that was decided, for metrics. It
+	// must be quick, safe for concurrent use, and must not keep the call. Nil
+	// calls nothing.
+	Decided func(*Call)
+
 	// Log receives errors. Nil means slog.Default.
 	Log *slog.Logger
 }

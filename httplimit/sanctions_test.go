@@ -87,7 +87,7 @@ func TestRefusalsAreWrittenDownBesideTheRequests(t *testing.T) {
 	text := sample + "audit: {tiers: [free], keep: 2}\n"
 	s := serve(t, gate(t, text, func(c *httplimit.Config) { c.Audit = audit }).Wrap(http.HandlerFunc(hello)))
 	for range 30 { // 5 pass; the writer blocks, and nobody waits for it
-		ask(t, s.URL, "GET", "/", "X-API-Key", "free", "X-Forwarded-For", "203.0.113.77")
+		ask(t, s.URL, "GET", "/", "X-API-Key", "free", "X-Forwarded-For", "203.0.113.77", "X-Request-Id", "abc-1")
 	}
 	for range 60 {
 		ask(t, s.URL, "GET", "/", "X-API-Key", "pro") // runs into the address limit, and is not of a chosen tier
@@ -101,7 +101,8 @@ func TestRefusalsAreWrittenDownBesideTheRequests(t *testing.T) {
 		t.Fatalf("%d written, %d dropped", n, audit.Dropped())
 	}
 	r := written[0]
-	if r.Entity != "key:****" || r.Address != "ip:****77" || r.Tier != "free" || r.Limit != "global" || r.Rule.String() != "5/hour" || r.RetryAfter < 11*time.Minute || r.Method != "GET" {
+	if r.Entity != "key:****" || r.Address != "ip:****77" || r.Tier != "free" || r.Limit != "global" || r.Rule.String() != "5/hour" || r.RetryAfter < 11*time.Minute || r.Method != "GET" ||
+		r.Path != "/" || r.Remaining != 0 || r.Source != "store" || r.Degraded || r.RequestID != "abc-1" {
 		t.Errorf("%+v", r)
 	}
 	for _, r := range written {

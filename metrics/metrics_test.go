@@ -47,8 +47,8 @@ sluice_refusals_total{limit="rpm",resource="mail",tier="free"} 2
 	if err := testutil.CollectAndCompare(takes, strings.NewReader(want), "sluice_consumed_tokens_total", "sluice_refusals_total"); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(takes, "sluice_takes_total"); n != 10 {
-		t.Errorf("%d series of takes, want one for each source and outcome", n)
+	if n := testutil.CollectAndCount(takes, "sluice_takes_total"); n != 30 {
+		t.Errorf("%d series of takes, want one for each source, outcome and tier", n)
 	}
 }
 

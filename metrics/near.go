@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit/abuse"
 )
 
 const (
@@ -160,7 +161,7 @@ func (u *Utilization) tell(d *sluice.Demand, l level, used float64, now time.Tim
 		return
 	}
 	args := []any{
-		"alert", l.String(), "utilization", math.Round(used*10) / 10, "entity", d.Key.Entity,
+		"alert", l.String(), "utilization", math.Round(used*10) / 10, "entity", abuse.Mask(d.Key.Entity, 4),
 		"resource", d.Key.Resource, "limit", d.Key.Limit, "rule", d.Limit.String(),
 	}
 	if d.Key.Namespace != "" {

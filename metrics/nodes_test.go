@@ -80,7 +80,7 @@ func inTurn(t *testing.T, nodes []*sluice.Limiter, limit string, n int) {
 	}
 }
 
-const nearMessage = `level=WARN msg="bucket near its limit" alert=warning utilization=78 entity=acme`
+const nearMessage = `level=WARN msg="bucket near its limit" alert=warning utilization=78 entity=****e`
 
 // TestNodesTogetherRaiseAnAlarm: no node has spent a third of the limit, and
 // none comes again. Whoever reports last what it spent hears the sum.

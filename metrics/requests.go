@@ -26,6 +26,86 @@ func Replays(k *idempotency.Keeper) prometheus.Collector {
 	})
 }
 
+// Requests counts the requests that a gate has decided, for Prometheus. Give
+// its Decided to [httplimit.Config].
+type Requests struct {
+	several
+	all      bounded[requestLabels, prometheus.Counter]
+	refusals bounded[endpointLabels, prometheus.Counter]
+}
+
+type (
+	requestLabels  struct{ outcome, tier, caller, source string }
+	endpointLabels struct{ endpoint, outcome string }
+)
+
+// NewRequests returns counters without a series.
+func NewRequests() *Requests {
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_requests_total",
+		Help: "Requests decided by the policy, by outcome, tier, kind of caller (key, user, ip; none if nobody had to know) " +
+			"and where the decision came from (none if no limit was asked); beyond the first 500 combinations all are other.",
+	}, []string{"outcome", "tier", "caller", "source"})
+	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_requests_refused_total",
+		Help: "Requests that did not pass, or would not have if a limit were not a shadow, by endpoint of the policy and outcome; beyond the first 500 combinations all are other.",
+	}, []string{"endpoint", "outcome"})
+	return &Requests{
+		several: several{all, refusals},
+		all: bounded[requestLabels, prometheus.Counter]{
+			of: func(l requestLabels) prometheus.Counter {
+				return all.WithLabelValues(l.outcome, label(l.tier), l.caller, l.source)
+			},
+			rest: func() prometheus.Counter { return all.WithLabelValues(other, other, other, other) },
+		},
+		refusals: bounded[endpointLabels, prometheus.Counter]{
+			of: func(l endpointLabels) prometheus.Counter {
+				return refusals.WithLabelValues(label(l.endpoint), l.outcome)
+			},
+			rest: func() prometheus.Counter { return refusals.WithLabelValues(other, other) },
+		},
+	}
+}
+
+// Decided counts a request.
+func (r *Requests) Decided(c *httplimit.Call) {
+	l := requestLabels{outcome: outcome(c), tier: c.Tier, caller: "none", source: "none"}
+	if c.Identity.Entity != "" {
+		l.caller = c.Identity.Kind.String()
+	}
+	if len(c.Decision.Results) > 0 {
+		l.source = c.Decision.Source.String()
+	}
+	r.all.get(l).Inc()
+	if !c.Outcome.Passes() || l.outcome == takeOutcomes[shadowRefused] {
+		r.refusals.get(endpointLabels{c.Route.Endpoint, l.outcome}).Inc()
+	}
+}
+
+// outcome tells apart what a gate lets pass for different reasons.
+func outcome(c *httplimit.Call) string {
+	switch c.Outcome {
+	case httplimit.Unlimited:
+		switch {
+		case c.Route.Exempt:
+			return "exempt"
+		case c.AllowListed:
+			return "allow_listed"
+		}
+	case httplimit.Allowed:
+		for i := range c.Decision.Results {
+			if c.Decision.Demands[i].Shadow && !c.Decision.Results[i].Fits {
+				return takeOutcomes[shadowRefused]
+			}
+		}
+	case httplimit.Invalid:
+		return "unauthenticated"
+	case httplimit.Denied:
+		return "deny_listed"
+	}
+	return c.Outcome.String()
+}
+
 // Refusals shows how the log of refused requests keeps up.
 func Refusals(a *httplimit.Audit) prometheus.Collector {
 	return figures(func(w *sheet) {

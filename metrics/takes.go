@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,34 +8,50 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// mostLabels is how many combinations of tier, resource and limit are told
-// apart.
-const mostLabels = 500
-
 // Takes counts decisions, as a [sluice.Observer], for Prometheus.
 type Takes struct {
 	several
-	decided  [sources][outcomes]prometheus.Counter
+	tiers    bounded[string, *tierTakes]
+	refusals bounded[limitLabels, prometheus.Counter]
+	shadows  bounded[limitLabels, prometheus.Counter]
 	failed   prometheus.Counter
 	duration [sources]prometheus.Observer
 	cost     prometheus.Counter
 	refunded prometheus.Counter
 	served   prometheus.Observer // how long who was served has waited
 	givenUp  prometheus.Observer // how long who was not has
+}
 
-	refusals *prometheus.CounterVec
-	labels   sync.Map // of refusalLabels to prometheus.Counter
-	known    atomic.Int32
+// tierTakes are the takes of callers with one tier.
+type tierTakes struct {
+	decided [sources][len(takeOutcomes)]prometheus.Counter
+	cost    prometheus.Observer
 }
 
 const (
-	sources  = int(sluice.Unknown) + 1
-	allowed  = 0
-	refused  = 1
-	outcomes = 2
+	sources = int(sluice.Unknown) + 1
+
+	allowed = iota - 1
+	refused
+	shadowRefused
 )
 
-type refusalLabels struct{ tier, resource, limit string }
+var takeOutcomes = [...]string{"allowed", "refused", "shadow_refused"}
+
+type limitLabels struct{ tier, resource, limit string }
+
+// limitCounters returns counters by tier, resource and limit.
+func limitCounters(name, help string) (bounded[limitLabels, prometheus.Counter], prometheus.Collector) {
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: name, Help: help + "; beyond the first 500 combinations all are other.",
+	}, []string{"tier", "resource", "limit"})
+	return bounded[limitLabels, prometheus.Counter]{
+		of: func(l limitLabels) prometheus.Counter {
+			return all.WithLabelValues(label(l.tier), label(l.resource), label(l.limit))
+		},
+		rest: func() prometheus.Counter { return all.WithLabelValues(other, other, other) },
+	}, all
+}
 
 var (
 	_ sluice.Observer      = (*Takes)(nil)
@@ -48,8 +62,13 @@ var (
 func NewTakes() *Takes {
 	decided := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_takes_total",
-		Help: "Takes by outcome (allowed, refused) and by where the decision came from.",
-	}, []string{"outcome", "source"})
+		Help: "Takes by outcome (allowed, refused, or shadow_refused: allowed because the limit is a shadow), by where the decision came from, and by tier.",
+	}, []string{"outcome", "source", "tier"})
+	costs := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "sluice_take_cost_tokens",
+		Help:    "Cost of takes, of the limit that it is highest for, by tier.",
+		Buckets: []float64{1, 2, 5, 10, 25, 100, 1000, 1e4, 1e5, 1e6},
+	}, []string{"tier"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "sluice_take_duration_seconds",
 		Help:    "Time to decide a take, by where the decision came from.",
@@ -71,18 +90,25 @@ func NewTakes() *Takes {
 		refunded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_refunded_tokens_total", Help: "Tokens given back, over all limits.",
 		}),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_refusals_total",
-			Help: "Refused takes by tier, resource and the limit that decided; beyond the first 500 combinations all are other.",
-		}, []string{"tier", "resource", "limit"}),
 	}
+	var refusals, shadows prometheus.Collector
+	t.refusals, refusals = limitCounters("sluice_refusals_total", "Refused takes by tier, resource and the limit that decided")
+	t.shadows, shadows = limitCounters("sluice_shadow_refusals_total", "Takes that a shadow limit would have refused, by tier, resource and limit")
 	for s := range sources {
-		name := sluice.Source(s).String()
-		t.decided[s][allowed] = decided.WithLabelValues("allowed", name)
-		t.decided[s][refused] = decided.WithLabelValues("refused", name)
-		t.duration[s] = duration.WithLabelValues(name)
+		t.duration[s] = duration.WithLabelValues(sluice.Source(s).String())
 	}
-	t.several = several{decided, duration, waits, t.failed, t.cost, t.refunded, t.refusals}
+	ofTier := func(tier string) *tierTakes {
+		of := &tierTakes{cost: costs.WithLabelValues(label(tier))}
+		for s := range sources {
+			for o, outcome := range takeOutcomes {
+				of.decided[s][o] = decided.WithLabelValues(outcome, sluice.Source(s).String(), label(tier))
+			}
+		}
+		return of
+	}
+	t.tiers = bounded[string, *tierTakes]{most: mostTiers, of: ofTier, rest: func() *tierTakes { return ofTier(other) }}
+	t.tiers.get("") // so that there are figures before the first take
+	t.several = several{decided, costs, duration, waits, t.failed, t.cost, t.refunded, refusals, shadows}
 	return t
 }
 
@@ -94,29 +120,24 @@ func (t *Takes) Decided(take *sluice.Take, d *sluice.Decision, err error, took t
 	}
 	source := min(int(d.Source), sources-1)
 	t.duration[source].Observe(took.Seconds())
-	if d.Allowed {
-		t.decided[source][allowed].Inc()
-		return
+	var cost sluice.Tokens
+	outcome := allowed
+	for i := range take.Demands {
+		demand := &take.Demands[i]
+		cost = max(cost, demand.Charge())
+		if demand.Shadow && i < len(d.Results) && !d.Results[i].Fits {
+			outcome = shadowRefused
+			t.shadows.get(limitLabels{take.Tier, demand.Key.Resource, demand.Key.Limit}).Inc()
+		}
 	}
-	t.decided[source][refused].Inc()
-	key := &take.Demands[d.Decider].Key
-	t.refusal(refusalLabels{take.Tier, key.Resource, key.Limit}).Inc()
-}
-
-// refusal is the counter for some labels, as long as there are not too many.
-func (t *Takes) refusal(l refusalLabels) prometheus.Counter {
-	if c, ok := t.labels.Load(l); ok {
-		return c.(prometheus.Counter)
+	if !d.Allowed {
+		outcome = refused
+		key := &take.Demands[d.Decider].Key
+		t.refusals.get(limitLabels{take.Tier, key.Resource, key.Limit}).Inc()
 	}
-	if t.known.Add(1) > mostLabels {
-		t.known.Add(-1)
-		return t.refusals.WithLabelValues(other, other, other)
-	}
-	c, loaded := t.labels.LoadOrStore(l, t.refusals.WithLabelValues(label(l.tier), label(l.resource), label(l.limit)))
-	if loaded {
-		t.known.Add(-1)
-	}
-	return c.(prometheus.Counter)
+	tier := t.tiers.get(take.Tier)
+	tier.cost.Observe(float64(cost) / float64(sluice.Token))
+	tier.decided[source][outcome].Inc()
 }
 
 // Waited counts a caller that had to wait in line.

@@ -31,6 +31,7 @@ type Utilization struct {
 	known atomic.Int64 // buckets in near
 
 	peaks peaks
+	tiers bounded[string, prometheus.Observer] // how full the fullest bucket of each take was
 
 	crossed   [levels]prometheus.Counter
 	unwatched prometheus.Counter
@@ -86,7 +87,18 @@ func NewUtilization(at catalog.Thresholds, log *slog.Logger) (*Utilization, erro
 	for _, l := range []level{warning, critical} {
 		u.crossed[l] = crossed.WithLabelValues(l.String())
 	}
-	u.several = several{crossed, u.unwatched, figures(u.countNear), figures(u.peaks.write)}
+	used := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "sluice_take_utilization_ratio",
+		Help:    "Utilization after each take, of the fullest of its buckets, by tier; 1 is used up.",
+		Buckets: []float64{0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1},
+	}, []string{"tier"})
+	u.tiers = bounded[string, prometheus.Observer]{
+		most: mostTiers,
+		of:   func(tier string) prometheus.Observer { return used.WithLabelValues(label(tier)) },
+		rest: func() prometheus.Observer { return used.WithLabelValues(other) },
+	}
+	u.tiers.get("")
+	u.several = several{crossed, used, u.unwatched, figures(u.countNear), figures(u.peaks.write)}
 	return u, nil
 }
 
@@ -97,8 +109,12 @@ func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ t
 		return
 	}
 	now := time.Now()
+	fullest := -1.0
 	for i := range t.Demands {
-		u.look(&t.Demands[i], &d.Results[i], now)
+		fullest = max(fullest, u.look(&t.Demands[i], &d.Results[i], now))
+	}
+	if fullest >= 0 {
+		u.tiers.get(t.Tier).Observe(fullest / 100)
 	}
 }
 
@@ -106,10 +122,11 @@ func (u *Utilization) Decided(t *sluice.Take, d *sluice.Decision, err error, _ t
 // [github.com/sluice-go/sluice/advance.Config].
 func (u *Utilization) Heard(d *sluice.Demand, r *sluice.Result) { u.look(d, r, time.Now()) }
 
-func (u *Utilization) look(d *sluice.Demand, r *sluice.Result, now time.Time) {
+// look returns how full a bucket is, in percent, or -1 if that is not known.
+func (u *Utilization) look(d *sluice.Demand, r *sluice.Result, now time.Time) float64 {
 	capacity := d.Limit.Capacity()
 	if capacity <= 0 || r.Unknown {
-		return
+		return -1
 	}
 	used := max(100*float64(capacity-r.Remaining)/float64(capacity), 0)
 	u.peaks.saw(d.Key.Resource, d.Key.Limit, used, now)
@@ -117,6 +134,7 @@ func (u *Utilization) look(d *sluice.Demand, r *sluice.Result, now time.Time) {
 	if used >= u.levels[warning] || u.known.Load() > 0 {
 		u.saw(d, used, r.ResetAfter, now)
 	}
+	return used
 }
 
 // Consumed looks at a bucket that was adjusted; Decided has seen takes.

@@ -81,7 +81,7 @@ func TestLevelsAreToldOncePerCrossing(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			`level=WARN msg="bucket near its limit" alert=warning utilization=70 entity=acme resource=mail limit=rpm`,
+			`level=WARN msg="bucket near its limit" alert=warning utilization=70 entity=****e resource=mail limit=rpm`,
 			`level=ERROR msg="bucket near its limit" alert=critical utilization=90 `,
 		} {
 			if !strings.Contains(log.String(), want) {

@@ -148,10 +148,7 @@ func (s *stack) look(mux *http.ServeMux, l *listening, alerts catalog.Thresholds
 // openGate opens what decides requests by the policy, writes down refusals as it
 // says, and watches for callers who go on and on.
 func (s *stack) openGate(ctx context.Context, path string, log *slog.Logger) error {
-	refusals, err := httplimit.NewAudit(func(r httplimit.Refusal) {
-		log.Info("refused", "entity", r.Entity, "address", r.Address, "tier", r.Tier, "method", r.Method,
-			"endpoint", r.Endpoint, "limit", r.Limit, "rule", r.Rule.String(), "cost", r.Cost.String(), "retry_after", r.RetryAfter)
-	}, 0)
+	refusals, err := httplimit.NewAudit(func(r httplimit.Refusal) { r.Log(log) }, 0)
 	if err != nil {
 		return err
 	}
@@ -162,9 +159,10 @@ func (s *stack) openGate(ctx context.Context, path string, log *slog.Logger) err
 		return err
 	}
 	sanctions.Watch(guard)
-	s.registry.MustRegister(metrics.Refusals(refusals), sanctions)
+	requests := metrics.NewRequests()
+	s.registry.MustRegister(metrics.Refusals(refusals), sanctions, requests)
 	s.gate, err = httplimit.Open(ctx, httplimit.Config{
-		Limiter: s.limiter, Policy: s.first, Resolver: s.catalog, Verify: httplimit.Keys(s.catalog), Audit: refusals, Abuse: guard, Log: log,
+		Limiter: s.limiter, Policy: s.first, Resolver: s.catalog, Verify: httplimit.Keys(s.catalog), Audit: refusals, Abuse: guard, Decided: requests.Decided, Log: log,
 	})
 	if err != nil {
 		return err

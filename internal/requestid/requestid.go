@@ -16,15 +16,22 @@ const longest = 128
 // Give returns the id of a request: the one it brings, if that can stand in a
 // log as it is, or a new one. It sets the id in both headers.
 func Give(response, request http.Header) string {
-	var id string
-	if brought := request[Header]; len(brought) == 1 && sane(brought[0]) {
-		id = brought[0]
-	} else {
+	id := Of(request)
+	if id == "" {
 		id = rand.Text()
 		request[Header] = []string{id}
 	}
 	response[Header] = []string{id}
 	return id
+}
+
+// Of returns the id that a request brings, or "" if it brings none that can
+// stand in a log as it is.
+func Of(request http.Header) string {
+	if brought := request[Header]; len(brought) == 1 && sane(brought[0]) {
+		return brought[0]
+	}
+	return ""
 }
 
 // sane reports whether an id from outside may be used: it must not be able to

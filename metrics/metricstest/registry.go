@@ -100,7 +100,9 @@ func Registry(t *testing.T) *prometheus.Registry {
 	guard, err := abuse.New(abuse.Config{Audit: sanctions.Told, Log: log})
 	must(err)
 	sanctions.Watch(guard)
-	register(metrics.Refusals(refusals), sanctions)
+	requests := metrics.NewRequests()
+	requests.Decided(&httplimit.Call{Outcome: httplimit.Denied, Route: &policy.Route{}})
+	register(metrics.Refusals(refusals), sanctions, requests)
 
 	takes := metrics.NewTakes()
 	utilization, err := metrics.NewUtilization(catalog.Thresholds{}, log)
@@ -116,5 +118,7 @@ func Registry(t *testing.T) *prometheus.Registry {
 			must(err)
 		}
 	}
+	shadow := sluice.Take{Demands: []sluice.Demand{{Key: sluice.Key{Resource: "mail", Limit: "trial"}, Shadow: true}}}
+	takes.Decided(&shadow, &sluice.Decision{Allowed: true, Results: make([]sluice.Result, 1)}, nil, 0)
 	return registry
 }
