@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/memory"
+	"github.com/sluice-go/sluice/postgres"
 	pglimits "github.com/sluice-go/sluice/postgres/limitstore"
 	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 )
@@ -48,6 +49,35 @@ func Redis(s *redislimits.Store) prometheus.Collector {
 		st := s.Stats()
 		by(w, "sluice_clock_steps_total", clockSteps, "direction", map[string]int64{"back": st.ClockBack, "forward": st.ClockForward})
 		add(w, "sluice_clock_gaps_total", clockGaps, st.ClockGaps)
+	})
+}
+
+// Connections shows the connections to Redis.
+func Connections(to interface{ Connections() (open, opened int64) }) prometheus.Collector {
+	return figures(func(w *sheet) {
+		open, opened := to.Connections()
+		add(w, "sluice_redis_connections", "Connections to Redis that are open.", open)
+		add(w, "sluice_redis_connections_opened_total", "Connections to Redis that were opened.", opened)
+	})
+}
+
+// Pooled is a job with its own pool of connections to PostgreSQL.
+type Pooled interface{ Pool() postgres.Pool }
+
+// Pools shows the pools of connections to PostgreSQL, by job.
+func Pools(jobs map[string]Pooled) prometheus.Collector {
+	return figures(func(w *sheet) {
+		most, inUse, idle, waits, waited := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int64{}, map[string]float64{}
+		for name, job := range jobs {
+			p := job.Pool()
+			most[name], inUse[name], idle[name] = p.Max, p.InUse, p.Open-p.InUse
+			waits[name], waited[name] = p.Waits, p.Waited.Seconds()
+		}
+		by(w, "sluice_pool_max_connections", "Most connections to PostgreSQL, by job.", "pool", most)
+		by(w, "sluice_pool_used_connections", "Connections to PostgreSQL in use, by job.", "pool", inUse)
+		by(w, "sluice_pool_idle_connections", "Connections to PostgreSQL that are open and not in use, by job.", "pool", idle)
+		by(w, "sluice_pool_waits_total", "Calls that found no connection free, by job.", "pool", waits)
+		by(w, "sluice_pool_wait_seconds_total", "Time that calls have waited for a connection, by job.", "pool", waited)
 	})
 }
 

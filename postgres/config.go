@@ -1,10 +1,14 @@
 package postgres
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Config configures the connections of a job. Only Address is required.
@@ -23,8 +27,18 @@ type Config struct {
 	// Schema is where the tables and functions are. Empty means sluice.
 	Schema string
 
-	// MaxConns bounds the connections to the database. 0 means 10.
+	// MaxConns bounds the connections to the database. 0 means what the
+	// address says with pool_max_conns, or 10.
 	MaxConns int
+
+	// TLS, if not nil, encrypts every connection and verifies the server's
+	// name and certificate, whatever sslmode the address asks for. It is for a
+	// private authority or a client certificate.
+	TLS *tls.Config
+
+	// NoMigrate leaves the schema as it is. If it is older than this program
+	// needs, opening fails: see [Migrate].
+	NoMigrate bool
 
 	// Timeout bounds one call to the database; after it the outcome is
 	// unknown. The database gives up earlier, at three quarters of it, so
@@ -51,9 +65,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Schema == "" {
 		c.Schema = defaultSchema
 	}
-	if c.MaxConns == 0 {
-		c.MaxConns = defaultMaxConns
-	}
+	c.MaxConns = c.Conns(defaultMaxConns)
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
 	}
@@ -71,6 +83,22 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("postgres: Timeout: %s: must be 100ms to 1m", c.Timeout)
 	}
 	return c, nil
+}
+
+// Conns returns how many connections there may be: MaxConns, or what the
+// address says, or the default given.
+func (c Config) Conns(otherwise int) int {
+	if c.MaxConns != 0 {
+		return c.MaxConns
+	}
+	// A pool takes its own settings out of what it parses, and does not tell
+	// its defaults from what was asked for.
+	if parsed, err := pgx.ParseConfig(c.Address); err == nil {
+		if n, err := strconv.Atoi(parsed.RuntimeParams["pool_max_conns"]); err == nil {
+			return n
+		}
+	}
+	return otherwise
 }
 
 // patience is how long a call waits for a bucket that another is using.

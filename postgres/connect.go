@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +23,9 @@ func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, e
 		return nil, false, fmt.Errorf("postgres: address: %w", explain(err))
 	}
 	config.MaxConns = int32(c.MaxConns)
+	if c.TLS != nil {
+		encrypt(&config.ConnConfig.Config, c.TLS)
+	}
 	config.ConnConfig.RuntimeParams["application_name"] = "sluice"
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = c.Timeout
@@ -52,6 +57,22 @@ func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, e
 	return pool, pooled, nil
 }
 
+// encrypt makes connections to each of the hosts use TLS, and never go without.
+func encrypt(config *pgconn.Config, with *tls.Config) {
+	named := func(host string) *tls.Config {
+		own := with.Clone()
+		if own.ServerName == "" {
+			own.ServerName = host
+		}
+		return own
+	}
+	config.TLSConfig = named(config.Host)
+	config.Fallbacks = slices.DeleteFunc(config.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host == config.Host && f.Port == config.Port })
+	for _, f := range config.Fallbacks {
+		f.TLSConfig = named(f.Host)
+	}
+}
+
 // prepareDatabase migrates, and reports whether a pooler is in between.
 func prepareDatabase(ctx context.Context, c *Config, config *pgx.ConnConfig) (pooled bool, err error) {
 	config = config.Copy()
@@ -81,7 +102,11 @@ func prepareDatabase(ctx context.Context, c *Config, config *pgx.ConnConfig) (po
 		return false, errors.New("the server is a standby, which cannot be written to: name the primary, or all of them with target_session_attrs=read-write")
 	}
 	// A pooler tells its own process number, not that of the server.
-	return pid != conn.PgConn().PID(), migrate(ctx, conn, c.Schema)
+	pooled = pid != conn.PgConn().PID()
+	if c.NoMigrate {
+		return pooled, current(ctx, conn, c.Schema)
+	}
+	return pooled, migrate(ctx, conn, c.Schema)
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -52,6 +52,22 @@ func (db *DB) Close() error {
 	return db.Work.Close()
 }
 
+// Pool is the state of a pool of connections. Waits and Waited only grow.
+type Pool struct {
+	Max, Open, InUse int
+	Waits            int64         // calls that found no connection free
+	Waited           time.Duration // how long calls have waited for one, in all
+}
+
+// Pool returns the state of the connections.
+func (db *DB) Pool() Pool {
+	s := db.pool.Stat()
+	return Pool{
+		Max: int(s.MaxConns()), Open: int(s.TotalConns()), InUse: int(s.AcquiredConns()),
+		Waits: s.EmptyAcquireCount(), Waited: s.EmptyAcquireWaitTime(),
+	}
+}
+
 // In returns a statement with the name of the schema in place of "sluice.".
 func (db *DB) In(sql string) string {
 	if db.Config.Schema == defaultSchema {

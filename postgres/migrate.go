@@ -64,6 +64,63 @@ func loadMigrations(schema string) ([]migration, error) {
 	return all, nil
 }
 
+// Version is how far a schema is, and how far this program would take it.
+type Version struct{ Have, Newest int }
+
+// Migrate creates the schema of config, or brings it to this program's version.
+// With [Config.NoMigrate] it only looks. It returns the versions before.
+func Migrate(ctx context.Context, config Config) (v Version, err error) {
+	if config, err = config.withDefaults(); err != nil {
+		return v, err
+	}
+	parsed, err := pgx.ParseConfig(config.Address)
+	if err != nil {
+		return v, fmt.Errorf("postgres: address: %w", explain(err))
+	}
+	for name := range parsed.RuntimeParams { // those of a pool
+		if strings.HasPrefix(name, "pool_") {
+			delete(parsed.RuntimeParams, name)
+		}
+	}
+	if config.TLS != nil {
+		encrypt(&parsed.Config, config.TLS)
+	}
+	parsed.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, parsed)
+	if err != nil {
+		return v, fmt.Errorf("postgres: %w", explain(err))
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it has done its work
+	all, err := loadMigrations(config.Schema)
+	if err != nil {
+		return v, err
+	}
+	v.Newest = all[len(all)-1].version
+	if v.Have, _, err = schemaVersion(ctx, conn, config.Schema); err != nil {
+		return v, fmt.Errorf("postgres: %w", explain(err))
+	}
+	if !config.NoMigrate {
+		if err := migrate(ctx, conn, config.Schema); err != nil {
+			return v, fmt.Errorf("postgres: %w", explain(err))
+		}
+	}
+	return v, nil
+}
+
+// current refuses a schema that this program would have to migrate.
+func current(ctx context.Context, conn *pgx.Conn, schema string) error {
+	all, err := loadMigrations(schema)
+	if err != nil {
+		return err
+	}
+	newest := all[len(all)-1].version
+	have, least, err := schemaVersion(ctx, conn, schema)
+	if err == nil && have < newest {
+		err = fmt.Errorf("schema %s has version %d and this Sluice needs %d: migrate it with sluice migrate, or let the server do it", schema, have, newest)
+	}
+	return errors.Join(err, checkVersion(schema, newest, have, least))
+}
+
 // migrate brings the schema to this program's version, if it is older.
 func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
 	all, err := loadMigrations(schema)

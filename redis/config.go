@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"time"
 )
 
@@ -23,6 +24,12 @@ type Config struct {
 	// TLS is used with rediss, for instance for a private authority. Nil
 	// trusts what the system trusts.
 	TLS *tls.Config
+
+	// Conns is how many connections to each server carry commands: 1, 2, 4 and
+	// so on up to 64. 0 means 1, which gathers more commands in each packet
+	// than several do. More help where the server runs several threads for
+	// its connections, or where TLS is what takes the time.
+	Conns int
 
 	// Timeout is how long one operation may take. After that it may or may
 	// not have happened. 0 means 500 ms.
@@ -51,6 +58,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Conns == 0 {
+		c.Conns = 1
+	}
+	if c.Conns < 1 || c.Conns > 64 || bits.OnesCount(uint(c.Conns)) != 1 {
+		return c, fmt.Errorf("redis: Conns: %d: must be 1, 2, 4, 8, 16, 32 or 64", c.Conns)
 	}
 	if c.Timeout < time.Millisecond || c.Timeout > time.Minute {
 		return c, fmt.Errorf("redis: Timeout: %s: must be between 1ms and 1m", c.Timeout)

@@ -5,11 +5,15 @@ import (
 	"crypto/tls"
 	"net"
 	"runtime"
+	"sync"
 	"sync/atomic"
 )
 
 // dialer makes connections that know how many calls are under way.
-type dialer struct{ calls *atomic.Int32 }
+type dialer struct {
+	calls        *atomic.Int32
+	open, opened *atomic.Int64
+}
 
 // manyCalls are so many that the goroutines that want to send are worth waiting
 // for. With fewer, waiting would only cost time.
@@ -27,7 +31,9 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, confi
 	if err != nil {
 		return nil, err
 	}
-	return &connection{c, d.calls}, nil
+	d.open.Add(1)
+	d.opened.Add(1)
+	return &connection{Conn: c, calls: d.calls, open: d.open}, nil
 }
 
 // connection lets others run before it writes. The client writes as soon as
@@ -37,7 +43,14 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, confi
 // many, and writing packets is most of what a call costs.
 type connection struct {
 	net.Conn
-	calls *atomic.Int32
+	calls  *atomic.Int32
+	open   *atomic.Int64
+	closed sync.Once
+}
+
+func (c *connection) Close() error {
+	c.closed.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }
 
 func (c *connection) Write(b []byte) (int, error) {

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,8 @@ type DB struct {
 	Calls *atomic.Int32
 
 	*background.Work
+
+	open, opened atomic.Int64 // connections
 }
 
 // Open connects to Redis. It fails if the address is wrong or no server answers.
@@ -46,7 +49,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	}
 	tune(&options, &config)
 	db := &DB{Work: background.New(), Config: config, Cluster: cluster, Calls: &atomic.Int32{}}
-	options.DialCtxFn = (&dialer{db.Calls}).dial
+	options.DialCtxFn = (&dialer{db.Calls, &db.open, &db.opened}).dial
 	if db.Client, err = rueidis.NewClient(options); err != nil {
 		return nil, fmt.Errorf("redis: %w: %w", sluice.ErrUnavailable, err)
 	}
@@ -61,6 +64,10 @@ func (db *DB) Close() error {
 	defer db.Client.Close()
 	return db.Work.Close()
 }
+
+// Connections returns how many connections are open, and how many were opened
+// since the start.
+func (db *DB) Connections() (open, opened int64) { return db.open.Load(), db.opened.Load() }
 
 // Ready returns an error if db is closed or ctx has ended.
 func (db *DB) Ready(ctx context.Context) error {
@@ -80,7 +87,10 @@ func tune(o *rueidis.ClientOption, c *Config) {
 	o.DisableCache = true
 	// One connection gathers more calls in each packet than several would,
 	// which spares both sides system calls.
-	o.PipelineMultiplex = -1
+	o.PipelineMultiplex = bits.TrailingZeros(uint(c.Conns))
+	if c.Conns == 1 {
+		o.PipelineMultiplex = -1 // 0 means the client's own default
+	}
 	o.ClientName = "sluice"
 	o.Dialer.Timeout = c.Timeout
 	o.Sentinel.Dialer.Timeout = c.Timeout

@@ -32,6 +32,24 @@ type DB struct {
 // Open opens the file at path. It creates the file if there is none, and
 // migrates it where needed.
 func Open(ctx context.Context, path string) (*DB, error) {
+	return connect(ctx, path, (*DB).migrate)
+}
+
+// OpenCurrent opens the file at path, and leaves its schema as it is. It fails
+// if that is not the one that this program needs: see [Open].
+func OpenCurrent(ctx context.Context, path string) (*DB, error) {
+	have, newest, err := Version(ctx, path)
+	if err == nil && have != newest {
+		err = fmt.Errorf("the file has version %d and this Sluice needs %d: migrate it with sluice migrate, or let the server do it", have, newest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
+	}
+	return connect(ctx, path, func(*DB, context.Context) error { return nil })
+}
+
+// connect opens the file and has migrate see to its schema.
+func connect(ctx context.Context, path string, migrate func(*DB, context.Context) error) (*DB, error) {
 	if path == "" {
 		return nil, errors.New("sqlite: path: must name a file")
 	}
@@ -43,7 +61,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if db.reading, err = open(path, "deferred", max(4, runtime.GOMAXPROCS(0))); err != nil {
 		return nil, errors.Join(err, db.writing.Close())
 	}
-	if err := db.prepare(ctx); err != nil {
+	if err := db.prepare(ctx, migrate); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", path, err), db.Close())
 	}
 	return db, nil
@@ -52,11 +70,11 @@ func Open(ctx context.Context, path string) (*DB, error) {
 // prepare switches the file to a write-ahead log and migrates it. For the
 // switch SQLite needs the file for itself and does not wait, so when several
 // processes start at once it has to be tried again.
-func (db *DB) prepare(ctx context.Context) error {
+func (db *DB) prepare(ctx context.Context, migrate func(*DB, context.Context) error) error {
 	for deadline := time.Now().Add(busy); ; {
 		_, err := db.writing.ExecContext(ctx, "PRAGMA journal_mode = wal")
 		if err == nil {
-			err = db.migrate(ctx)
+			err = migrate(db, ctx)
 		}
 		if !isBusy(err) || time.Now().After(deadline) {
 			return err

@@ -5,8 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 )
@@ -21,6 +23,24 @@ func migrationFiles() ([]string, error) {
 	files, err := fs.Glob(migrations, "*/sql/*.sql")
 	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(path.Base(a), path.Base(b)) })
 	return files, err
+}
+
+// Version returns the version of the file at path, 0 if there is none, and the
+// one that this program needs.
+func Version(ctx context.Context, path string) (have, newest int, err error) {
+	files, err := migrationFiles()
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return 0, len(files), nil
+	}
+	db, err := open(path, "deferred", 1)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have)
+	return have, len(files), errors.Join(err, db.Close())
 }
 
 // migrate brings the file to this program's version, if it is older. The

@@ -3,15 +3,13 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -48,7 +46,7 @@ func (c *connection) open(records bool) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.tls()
+	config, err := clientTLS("", c.ca, c.cert, c.certKey, slog.Default())
 	if err != nil {
 		return err
 	}
@@ -71,31 +69,6 @@ func (c *connection) open(records bool) error {
 		return fmt.Errorf("--server %q: want an address such as %s", c.server, defaultServer)
 	}
 	return nil
-}
-
-func (c *connection) tls() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.ca != "" {
-		text, err := os.ReadFile(c.ca)
-		if err != nil {
-			return nil, fmt.Errorf("--ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--ca: %s: has no certificate in PEM", c.ca)
-		}
-	}
-	if (c.cert == "") != (c.certKey == "") {
-		return nil, errors.New("--cert and --cert-key belong together")
-	}
-	if c.cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.cert, c.certKey)
-		if err != nil {
-			return nil, fmt.Errorf("--cert: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // trouble says what an error of the client means to somebody at a terminal.

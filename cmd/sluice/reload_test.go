@@ -42,7 +42,7 @@ func TestAReloadTakesEffectAsAWhole(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s, err := open(ctx, places{store: server.URL(), catalog: filepath.Join(dir, "sluice.db"), policy: path, alerts: catalog.Thresholds{}}, log)
+	s, err := open(ctx, places{store: database{flag: "store", address: server.URL()}, catalog: database{flag: "catalog", address: filepath.Join(dir, "sluice.db")}, policy: path, alerts: catalog.Thresholds{}}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,9 +83,12 @@ type listening struct {
 
 func (p *places) define(f *pflag.FlagSet) {
 	f.StringVar(&p.policy, "policy", "", "policy `file`; changes to it take effect as they are made")
-	f.StringVar(&p.store, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot (serve without this: beside the catalog), redis://…, rediss://…, "+
+	p.store.define(f, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot (serve without this: beside the catalog), redis://…, rediss://…, "+
 		"redis+sentinel://…, redis+cluster://… or postgres://…")
-	f.StringVar(&p.catalog, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
+	p.catalog.define(f, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
+	p.store.connecting(f)
+	p.catalog.connecting(f)
+	choose(f, &p.migrate, "migrate", "on", "create and migrate schemas at the start; off leaves that to sluice migrate", "on", "off")
 	f.BoolVar(&p.hold, "hold", true, "hold tokens of a shared store ahead of need; false asks it for every take")
 	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "utilization of a limit, in `percent`, that raises a warning in the log and metrics")
 	f.Float64Var(&p.alerts.Critical, "critical-at", 90, "utilization of a limit, in `percent`, that raises a critical alarm")
@@ -167,8 +170,8 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	if err != nil {
 		return err
 	}
-	if !said("store") && f.store == "memory" && !isPostgres(f.catalog) {
-		f.store += ":" + f.catalog + ".buckets" // day and month quotas survive a restart
+	if !said("store") && f.store.address == "memory" && f.catalog.isFile() {
+		f.store.address += ":" + f.catalog.address + ".buckets" // day and month quotas survive a restart
 	}
 	log := f.log(stderr)
 	for _, name := range swapped.Unused {
@@ -260,7 +263,7 @@ func (f *serveFlags) swapEnvoy(said func(flag string) bool) (envoy.Environment, 
 		to          *string
 	}{
 		{"envoy-config", e.Dir, &f.envoy},
-		{"store", e.Store, &f.store},
+		{"store", e.Store, &f.store.address},
 		{"listen", e.Listen, &f.listen},
 		{"grpc-listen", e.GRPCListen, &f.grpc},
 		{"admin-listen", e.DebugListen, &f.admin},
@@ -345,13 +348,13 @@ func greet(w io.Writer, f *serveFlags, run *group, access server.Access) error {
 	}
 	at := scheme + "://" + reachable(run.address("listen"))
 	fmt.Fprintf(&b, "sluice answers takes on %s\n", at)
-	buckets := redacted(f.store)
-	if file, ok := strings.CutPrefix(f.store, "memory:"); ok {
+	buckets := redacted(f.store.address)
+	if file, ok := strings.CutPrefix(f.store.address, "memory:"); ok {
 		buckets = "memory, saved to " + file + " every 10 s and at the end; a crash forgets at most 10 s"
-	} else if f.store == "memory" {
+	} else if f.store.address == "memory" {
 		buckets += ", forgotten at the end"
 	}
-	fmt.Fprintf(&b, "  buckets   %s\n  the rest  %s\n", buckets, redacted(f.catalog))
+	fmt.Fprintf(&b, "  buckets   %s\n  the rest  %s\n", buckets, redacted(f.catalog.address))
 	if f.policy != "" {
 		fmt.Fprintf(&b, "  policy    %s\n", f.policy)
 	} else {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,7 +30,6 @@ import (
 	redislimits "github.com/sluice-go/sluice/redis/limitstore"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
-	"github.com/sluice-go/sluice/sqlite"
 	sqlitecatalog "github.com/sluice-go/sluice/sqlite/catalogstore"
 	sqlitereplays "github.com/sluice-go/sluice/sqlite/replaystore"
 	sqliteslots "github.com/sluice-go/sluice/sqlite/slotstore"
@@ -41,10 +38,11 @@ import (
 
 // places are where a node keeps things.
 type places struct {
-	store   string // memory, or the address of Redis or PostgreSQL
-	catalog string // a file, or the address of PostgreSQL
-	policy  string // a file; "" for the sample
-	hold    bool   // hold tokens ahead of need
+	store   database // memory, or the address of Redis or PostgreSQL
+	catalog database // a file, or the address of PostgreSQL
+	migrate string   // on, or off
+	policy  string   // a file; "" for the sample
+	hold    bool     // hold tokens ahead of need
 	alerts  catalog.Thresholds
 }
 
@@ -63,6 +61,7 @@ type stack struct {
 	keeps    *idempotency.Keeper
 	gate     *httplimit.Gate
 	registry *prometheus.Registry
+	pools    map[string]metrics.Pooled
 	tracing  *tracing.Tracing // nil without
 	reloads  []func() error
 	closers  []func() error
@@ -79,7 +78,7 @@ func (s *stack) close() error {
 
 // open builds the stack. What was opened is closed again if something fails.
 func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error) {
-	s = &stack{registry: prometheus.NewRegistry(), activity: server.NewActivity(0)}
+	s = &stack{registry: prometheus.NewRegistry(), activity: server.NewActivity(0), pools: map[string]metrics.Pooled{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -116,9 +115,12 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 		s.census.Start(s.degraded)
 		s.closers = append(s.closers, s.census.Close)
 	}
-	recorder, err := s.openCatalog(ctx, p.catalog, log)
+	recorder, err := s.openCatalog(ctx, &p, log)
 	if err != nil {
 		return s, err
+	}
+	if len(s.pools) > 0 {
+		s.registry.MustRegister(metrics.Pools(s.pools))
 	}
 	takes := metrics.NewTakes()
 	s.registry.MustRegister(takes, utilization)
@@ -214,8 +216,8 @@ func degraded(d *policy.Degraded) failover.Config {
 // openStore opens what keeps the buckets. A shared store gets failover and
 // held tokens in front; exact is the one without held tokens.
 func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utilization, log *slog.Logger) (store, exact sluice.Store, err error) {
-	if p.store == "memory" || strings.HasPrefix(p.store, "memory:") {
-		snapshot := strings.TrimPrefix(strings.TrimPrefix(p.store, "memory"), ":")
+	if at := p.store.address; at == "memory" || strings.HasPrefix(at, "memory:") {
+		snapshot := strings.TrimPrefix(strings.TrimPrefix(at, "memory"), ":")
 		if snapshot != "" {
 			release, err := lock(snapshot)
 			if err != nil {
@@ -232,15 +234,16 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 	}
 	config := degraded(&s.first.Degraded)
 	config.Log = log
-	shared, err := openShared(ctx, p.store, config.Timeout, log)
+	shared, err := openShared(ctx, &p, config.Timeout, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	switch store := shared.(type) {
 	case *pglimits.Store:
 		s.registry.MustRegister(metrics.Postgres(store))
+		s.pools["limits"] = store
 	case *redislimits.Store:
-		s.registry.MustRegister(metrics.Redis(store))
+		s.registry.MustRegister(metrics.Redis(store), metrics.Connections(store))
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
 	s.registry.MustRegister(calls)
@@ -264,35 +267,36 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 
 // openShared opens a store that several nodes share. A policy may let it take
 // longer than it would by itself.
-func openShared(ctx context.Context, address string, timeout time.Duration, log *slog.Logger) (sluice.Store, error) {
-	scheme, _, _ := strings.Cut(address, ":")
+func openShared(ctx context.Context, p *places, timeout time.Duration, log *slog.Logger) (sluice.Store, error) {
+	scheme, _, _ := strings.Cut(p.store.address, ":")
 	switch {
 	case strings.HasPrefix(scheme, "redis"):
-		return redislimits.Open(ctx, redis.Config{Address: address, Timeout: max(timeout, redis.DefaultTimeout), Log: log})
-	case isPostgres(address):
-		return pglimits.Open(ctx, postgres.Config{Address: address, Timeout: max(timeout, postgres.DefaultTimeout), Log: log})
+		config, err := p.store.redis(log)
+		if err != nil {
+			return nil, err
+		}
+		config.Timeout = max(timeout, redis.DefaultTimeout)
+		return redislimits.Open(ctx, config)
+	case p.store.isPostgres():
+		config, err := p.store.postgres(p.migrate, log)
+		if err != nil {
+			return nil, err
+		}
+		config.Timeout = max(timeout, postgres.DefaultTimeout)
+		return pglimits.Open(ctx, config)
 	}
-	return nil, fmt.Errorf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(address))
-}
-
-func isPostgres(address string) bool {
-	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
-}
-
-// redacted is an address without its password.
-func redacted(address string) string {
-	if u, err := url.Parse(address); err == nil {
-		return u.Redacted()
-	}
-	return address[:min(len(address), 8)] + "…"
+	return nil, fmt.Errorf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(p.store.address))
 }
 
 // openCatalog opens what knows entities, stored limits, keys, usage, slots and
 // replays.
-func (s *stack) openCatalog(ctx context.Context, where string, log *slog.Logger) (*catalog.Recorder, error) {
+func (s *stack) openCatalog(ctx context.Context, p *places, log *slog.Logger) (*catalog.Recorder, error) {
 	var store catalog.Store
-	if isPostgres(where) {
-		config := postgres.Config{Address: where, Log: log}
+	if p.catalog.isPostgres() {
+		config, err := p.catalog.postgres(p.migrate, log)
+		if err != nil {
+			return nil, err
+		}
 		cat, err := pgcatalog.Open(ctx, config)
 		if err != nil {
 			return nil, err
@@ -309,12 +313,9 @@ func (s *stack) openCatalog(ctx context.Context, where string, log *slog.Logger)
 		}
 		s.closers = append(s.closers, replays.Close)
 		store, s.slots, s.replays = cat, slots, replays
+		s.pools["catalog"], s.pools["slots"], s.pools["replays"] = cat, slots, replays
 	} else {
-		path, err := filepath.Abs(where)
-		if err != nil {
-			return nil, err
-		}
-		db, err := sqlite.Open(ctx, path)
+		db, err := p.catalog.sqlite(ctx, p.migrate)
 		if err != nil {
 			return nil, err
 		}

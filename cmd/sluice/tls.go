@@ -56,6 +56,33 @@ func serverTLS(certFile, keyFile, clientCA string, log *slog.Logger) (*tls.Confi
 	return config, nil
 }
 
+// clientTLS is how to connect with certificates of one's own. The flags are
+// called by their names after a prefix.
+func clientTLS(prefix, ca, certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("--%sca: %w", prefix, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--%sca: %s: has no certificate in PEM", prefix, ca)
+		}
+	}
+	if (certFile == "") != (keyFile == "") {
+		return nil, fmt.Errorf("--%[1]scert and --%[1]scert-key belong together", prefix)
+	}
+	if certFile != "" {
+		c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
+		if err := c.load(); err != nil {
+			return nil, fmt.Errorf("--%scert: %w", prefix, err)
+		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.get(nil) }
+	}
+	return config, nil
+}
+
 // get is the certificate for a new connection. New files that are wrong are
 // reported, and the certificate before them stays.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/policy"
+	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/sqlite"
 	"github.com/sluice-go/sluice/sqlite/catalogstore"
@@ -120,5 +121,12 @@ func Registry(t *testing.T) *prometheus.Registry {
 	}
 	shadow := sluice.Take{Demands: []sluice.Demand{{Key: sluice.Key{Resource: "mail", Limit: "trial"}, Shadow: true}}}
 	takes.Decided(&shadow, &sluice.Decision{Allowed: true, Results: make([]sluice.Result, 1)}, nil, 0)
+	register(metrics.Connections(connected{}), metrics.Pools(map[string]metrics.Pooled{"limits": connected{}}))
 	return registry
 }
+
+// connected is connections to databases that are not there.
+type connected struct{}
+
+func (connected) Connections() (open, opened int64) { return 1, 1 }
+func (connected) Pool() postgres.Pool               { return postgres.Pool{Max: 10, Open: 1} }

@@ -33,9 +33,7 @@ var _ catalog.Store = (*Store)(nil)
 // Open connects, and creates or migrates the schema where needed. MaxConns is 4
 // if it is not set; one more connection listens while the catalog is watched.
 func Open(ctx context.Context, config postgres.Config) (*Store, error) {
-	if config.MaxConns == 0 {
-		config.MaxConns = maxConns
-	}
+	config.MaxConns = config.Conns(maxConns)
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
 		return nil, err
@@ -44,6 +42,9 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 		DB: db, Steady: sqldb.Do("SELECT sluice.ready_v1($1), sluice.catalog_steady_v1()", db.Patience()),
 	}, db}, nil
 }
+
+// Pool returns the state of the connections.
+func (c *Store) Pool() postgres.Pool { return c.db.Pool() }
 
 // Close waits for calls that are under way, and ends all connections.
 func (c *Store) Close() error { return c.db.Close() }

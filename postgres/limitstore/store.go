@@ -62,6 +62,9 @@ func (s *Store) sendTakes(b *batch) {
 	}
 }
 
+// Pool returns the state of the connections.
+func (s *Store) Pool() postgres.Pool { return s.db.Pool() }
+
 // Close waits for calls that are under way, and ends all connections.
 func (s *Store) Close() error {
 	s.takes.close()

@@ -26,6 +26,9 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	return &Store{db}, nil
 }
 
+// Pool returns the state of the connections.
+func (r *Store) Pool() postgres.Pool { return r.db.Pool() }
+
 // Close ends all connections.
 func (r *Store) Close() error { return r.db.Close() }
 

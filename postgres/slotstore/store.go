@@ -41,6 +41,9 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	return s, nil
 }
 
+// Pool returns the state of the connections.
+func (s *Store) Pool() postgres.Pool { return s.db.Pool() }
+
 // Close ends all connections.
 func (s *Store) Close() error { return s.db.Close() }
 

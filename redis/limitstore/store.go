@@ -46,6 +46,10 @@ func Open(ctx context.Context, config redis.Config) (*Store, error) {
 	return s, nil
 }
 
+// Connections returns how many connections are open, and how many were opened
+// since the start.
+func (s *Store) Connections() (open, opened int64) { return s.db.Connections() }
+
 // Close ends all connections. Calls under way may not get their answers.
 func (s *Store) Close() error { return s.db.Close() }
 

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-go/sluice/postgres"
+	"github.com/sluice-go/sluice/redis"
+	"github.com/sluice-go/sluice/sqlite"
+)
+
+// database is where a node keeps something, and how to connect to it.
+type database struct {
+	flag              string // store or catalog
+	address           string
+	ca, cert, certKey string
+	conns             int
+}
+
+func (d *database) define(f *pflag.FlagSet, flag, address, usage string) {
+	d.flag = flag
+	f.StringVar(&d.address, flag, address, usage)
+}
+
+// connecting defines the flags about connections.
+func (d *database) connecting(f *pflag.FlagSet) {
+	f.IntVar(&d.conns, d.flag+"-conns", 0, "`number` of connections at most, of each job: for PostgreSQL (default pool_max_conns "+
+		"in the address, or 10), for Redis 1, 2, 4 … 64 to each server (default 1)")
+	f.StringVar(&d.ca, d.flag+"-ca", "", "`file` with certificates of the authorities to trust for --"+d.flag)
+	f.StringVar(&d.cert, d.flag+"-cert", "", "`file` with a certificate to present to --"+d.flag+"; a new one is used as it comes")
+	f.StringVar(&d.certKey, d.flag+"-cert-key", "", "`file` with the key of that certificate")
+}
+
+func (d *database) isPostgres() bool {
+	return strings.HasPrefix(d.address, "postgres://") || strings.HasPrefix(d.address, "postgresql://")
+}
+
+func (d *database) isRedis() bool {
+	return strings.HasPrefix(d.address, "redis")
+}
+
+// isFile reports whether it is a file of SQLite.
+func (d *database) isFile() bool { return d.flag == "catalog" && !d.isPostgres() }
+
+func (d *database) redis(log *slog.Logger) (redis.Config, error) {
+	config := redis.Config{Address: d.address, Conns: d.conns, Log: log}
+	var err error
+	if d.ca != "" || d.cert != "" || d.certKey != "" {
+		config.TLS, err = clientTLS(d.flag+"-", d.ca, d.cert, d.certKey, log)
+	}
+	return config, err
+}
+
+func (d *database) postgres(migrate string, log *slog.Logger) (postgres.Config, error) {
+	config := postgres.Config{Address: d.address, MaxConns: d.conns, NoMigrate: migrate == "off", Log: log}
+	var err error
+	if d.ca != "" || d.cert != "" || d.certKey != "" {
+		config.TLS, err = clientTLS(d.flag+"-", d.ca, d.cert, d.certKey, log)
+	}
+	return config, err
+}
+
+func (d *database) sqlite(ctx context.Context, migrate string) (*sqlite.DB, error) {
+	if d.conns != 0 || d.ca != "" || d.cert != "" || d.certKey != "" {
+		return nil, fmt.Errorf("--%[1]s %[2]q: is a file: --%[1]s-conns, --%[1]s-ca and --%[1]s-cert are for PostgreSQL", d.flag, d.address)
+	}
+	path, err := filepath.Abs(d.address)
+	if err != nil {
+		return nil, err
+	}
+	if migrate == "off" {
+		return sqlite.OpenCurrent(ctx, path)
+	}
+	return sqlite.Open(ctx, path)
+}
+
+// redacted is an address without its password.
+func redacted(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		return u.Redacted()
+	}
+	return address[:min(len(address), 8)] + "…"
+}
