@@ -97,8 +97,8 @@ func (c *Catalog) settled(before time.Time) error {
 
 // Archive writes the events of a namespace before a time, oldest first, as
 // JSON lines compressed with gzip, and answers how many. They stay stored
-// until [Editor.PruneAudit], which is to be called with the same time once the
-// archive is safe.
+// until [Editor.PruneArchived], which is to be called with the same time once
+// the archive is safe.
 func (c *Catalog) Archive(ctx context.Context, namespace string, before time.Time, w io.Writer) (n int, err error) {
 	if err := c.settled(before); err != nil {
 		return 0, err
@@ -124,6 +124,33 @@ func (c *Catalog) Archive(ctx context.Context, namespace string, before time.Tim
 			return n, errors.Join(lines.Flush(), zip.Close())
 		}
 	}
+}
+
+// PruneArchived removes the events of the editor's namespace before a time, if
+// they are exactly as many as [Catalog.Archive] has written with that time.
+// Otherwise it removes nothing and returns an error that wraps [ErrConflict]:
+// somebody else has archived them, or an event was added by a node whose clock
+// is far behind.
+func (e *Editor) PruneArchived(ctx context.Context, before time.Time, archived int) error {
+	if err := e.catalog.settled(before); err != nil {
+		return err
+	}
+	n := 0
+	for q := (EventQuery{Namespace: e.namespace, To: eventFrom(before), Max: 1000}); ; {
+		page, err := e.catalog.store.Events(ctx, q)
+		if err != nil {
+			return err
+		}
+		n += len(page.Events)
+		if q.Cursor = page.Next; q.Cursor == "" {
+			break
+		}
+	}
+	if n != archived {
+		return fmt.Errorf("%d events are stored and %d were archived, so nothing was removed: archive them again: %w", n, archived, ErrConflict)
+	}
+	_, err := e.PruneAudit(ctx, before)
+	return err
 }
 
 // PruneAudit removes the events of the editor's namespace before a time, and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"net/url"
 	"time"
 
@@ -47,7 +48,7 @@ func (c *Client) NamespaceAudit(ctx context.Context, q catalog.AuditQuery) (cata
 }
 
 // ArchiveAudit writes the events before a time to w, oldest first, as JSON
-// lines compressed with gzip. They stay stored until [Client.PruneAudit]. An
+// lines compressed with gzip. They stay stored until [Client.PruneArchivedAudit]. An
 // error means that w has only a part.
 func (c *Client) ArchiveAudit(ctx context.Context, before time.Time, w io.Writer) error {
 	response, err := c.send(ctx, get(values("before", moment(before)), "audit", "archive"))
@@ -60,6 +61,14 @@ func (c *Client) ArchiveAudit(ctx context.Context, before time.Time, w io.Writer
 		return errors.Join(problem(response, text), err)
 	}
 	_, err = io.Copy(w, response.Body)
+	return err
+}
+
+// PruneArchivedAudit removes the events before a time if they are exactly as
+// many as [Client.ArchiveAudit] has written with that time, and nothing
+// otherwise.
+func (c *Client) PruneArchivedAudit(ctx context.Context, before time.Time, archived int) error {
+	_, err := ask[struct{ Removed int }](ctx, c, remove(0, values("before", moment(before), "archived", strconv.Itoa(archived)), "audit"))
 	return err
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
@@ -75,6 +77,11 @@ func listAudit(q *stored, w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
+	all := strings.TrimSuffix(catalog.NamespaceSubjectPrefix, ":")
+	namespaces = namespaces || a.Subject == all || strings.HasPrefix(a.Subject, catalog.NamespaceSubjectPrefix)
+	if a.Subject == all {
+		a.Subject = ""
+	}
 	if namespaces { // their events belong to the installation
 		if err := q.everywhere(); err != nil {
 			return err
@@ -132,6 +139,14 @@ func pruneAudit(q *stored, w http.ResponseWriter) error {
 	before, err := q.before()
 	if err != nil {
 		return err
+	}
+	if text := q.query.Get("archived"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return sluice.BadField("archived", text, "must be the number of events that were archived")
+		}
+		err = q.edit().PruneArchived(q.Context(), before, n)
+		return list(w, map[string]int{"removed": n}, err)
 	}
 	n, err := q.edit().PruneAudit(q.Context(), before)
 	return list(w, map[string]int{"removed": n}, err)

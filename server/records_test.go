@@ -99,7 +99,18 @@ func TestAuditAndItsArchive(t *testing.T) {
 	if err := c.ArchiveAudit(ctx, time.Now(), &archive); !errors.As(err, &e) || e.Field != "before" {
 		t.Errorf("%v", err)
 	}
-	if n := must(c.PruneAudit(ctx, before))(t); n != 2 {
+	for _, n := range []int{1, 3} {
+		if err := c.PruneArchivedAudit(ctx, before, n); !errors.As(err, &e) || e.Status != 412 {
+			t.Errorf("with %d archived: %v", n, err)
+		}
+	}
+	if page := must(c.Audit(ctx, catalog.AuditQuery{Subject: "old1"}))(t); len(page.Events) != 1 {
+		t.Errorf("removed and not archived: %+v", page)
+	}
+	if err := c.PruneArchivedAudit(ctx, before, 2); err != nil {
+		t.Error(err)
+	}
+	if n := must(c.PruneAudit(ctx, before))(t); n != 0 {
 		t.Errorf("%d were removed", n)
 	}
 	if page := must(c.Audit(ctx, catalog.AuditQuery{Subject: "old1"}))(t); len(page.Events) != 0 {

@@ -133,8 +133,8 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		tier remove-limits pro
 		resource remove api
 		system remove
-		limits plan limits.yaml
-		limits apply limits.yaml
+		limits plan limits.yaml --name limits.yaml
+		limits apply limits.yaml --name limits.yaml
 		usage list --entity alice --to 2040-02-01
 		usage summary --to 2040-02-01
 		WAIT

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,7 +18,7 @@ func auditCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "audit", Short: "read, archive and prune the audit log",
 		Example: `sluice audit list alice
-sluice audit archive --before 90d -o audit.jsonl.gz && sluice audit prune --before 90d --yes`,
+sluice audit archive --before 90d -o /var/archive/sluice/`,
 	}, auditListCommand(), auditArchiveCommand(), auditPruneCommand())
 }
 
@@ -30,9 +28,9 @@ func auditListCommand() *cobra.Command {
 	var most length
 	return online(&cobra.Command{
 		Use: "list [SUBJECT]", Short: "list changes, newest first",
-		Long: `A subject is an entity's id, $SYSTEM, $RESOURCE:name, $TIER:name or
-$NAMESPACE:name. With --json each change includes
-the subject before and after it.`,
+		Long: `A subject is an entity's id, $SYSTEM, $RESOURCE:name, $TIER:name,
+$NAMESPACE:name, or $NAMESPACE for all namespaces. CHANGE shows what is
+different from before; --json has the whole subject before and after.`,
 		Example: `sluice audit list
 sluice audit list alice --from 7d
 sluice audit list '$SYSTEM' --json`,
@@ -48,8 +46,8 @@ sluice audit list '$SYSTEM' --json`,
 			page, err := c.client.Audit(ctx, q)
 			return page.Events, page.Next, err
 		})
-		return printList(c, err, "events", all, more, newTable("TIME", "WHO", "FROM", "DID", "TO", "REASON"), func(e *catalog.Event) []string {
-			return []string{moment(e.Time), e.Actor, e.From, e.Action, e.Subject, e.Reason}
+		return printList(c, err, "events", all, more, newTable("TIME", "WHO", "FROM", "DID", "TO", "CHANGE", "REASON"), func(e *catalog.Event) []string {
+			return []string{moment(e.Time), e.Actor, e.From, e.Action, e.Subject, difference(e.Before, e.After), e.Reason}
 		})
 	})
 }
@@ -57,49 +55,60 @@ sluice audit list '$SYSTEM' --json`,
 func auditArchiveCommand() *cobra.Command {
 	var before instant
 	var path string
+	var keep bool
+	var reason reasonFlag
 	return online(&cobra.Command{
-		Use: "archive", Short: "write the changes before a time to a file of gzipped JSON lines",
-		Long:    `The log keeps them until prune removes them.`,
-		Example: "sluice audit archive --before 90d -o audit.jsonl.gz",
+		Use: "archive", Short: "move the changes before a time from the log to a file of gzipped JSON lines",
+		Long: `The file is written, read back, and only then are the changes that are in it
+removed from the log. A file that exists is never overwritten; in a folder each
+archive gets a name of its own. If anything goes wrong, the log is left as it is.`,
+		Example: `sluice audit archive --before 90d -o /var/archive/sluice/
+sluice audit archive --before 2026-01-01 -o 2025.jsonl.gz --keep`,
 	}, func(f *pflag.FlagSet) {
 		f.Var(&before, "before", "`time`, or 90d for ninety days ago")
-		f.StringVarP(&path, "output", "o", "", "`file` to write; - is standard output")
+		f.StringVarP(&path, "output", "o", "", "`file` or folder to write to; - is standard output, with --keep")
+		f.BoolVar(&keep, "keep", false, "leave the changes in the log")
+		reason.define(f)
 	}, func(ctx context.Context, c *call) error {
 		if before.IsZero() || path == "" {
 			return c.wrong("want --before and --output")
 		}
 		c.recorder.on = false // it is not JSON, and can be long
+		before.Time = before.Truncate(time.Microsecond)
 		if path == "-" {
+			if !keep {
+				return c.wrong("want --keep with -o -: nobody can tell here whether the output is safe")
+			}
 			return c.client.ArchiveAudit(ctx, before.Time, c.stdout)
 		}
-		n, err := writeWhole(path, func(w io.Writer) error { return c.client.ArchiveAudit(ctx, before.Time, w) })
-		if err != nil {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			path = filepath.Join(path, archiveName(c.namespace, before.Time))
+		}
+		n, err := writeNew(path, func(f *os.File) (int, error) {
+			if err := c.client.ArchiveAudit(ctx, before.Time, f); err != nil {
+				return 0, err
+			}
+			return countArchived(f)
+		})
+		switch {
+		case err != nil:
 			return err
+		case n == 0:
+			path = ""
+		case !keep:
+			if err := reason.client(c).PruneArchivedAudit(ctx, before.Time, n); err != nil {
+				return fmt.Errorf("%s is written, and the log is as it was: %w", path, err)
+			}
 		}
-		return c.print(map[string]any{"file": path, "bytes": n, "before": before.UTC().Format(time.RFC3339)}, fmt.Sprintf("%s: %d bytes, the changes before %s\n", path, n, moment(before.Time)))
+		text := fmt.Sprintf("%s: %d changes before %s", path, n, moment(before.Time))
+		switch {
+		case n == 0:
+			text = "no changes before " + moment(before.Time)
+		case !keep:
+			text += ", removed from the log"
+		}
+		return c.print(map[string]any{"file": path, "events": n, "before": before.UTC(), "removed": !keep && n > 0}, text+"\n")
 	})
-}
-
-// writeWhole writes a file that appears under its name only when it is
-// complete.
-func writeWhole(path string, write func(io.Writer) error) (n int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".sluice-*")
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	err = write(f)
-	if err == nil {
-		n, err = f.Seek(0, io.SeekEnd)
-	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return 0, err
-	}
-	return n, os.Rename(f.Name(), path)
 }
 
 func auditPruneCommand() *cobra.Command {
@@ -107,7 +116,7 @@ func auditPruneCommand() *cobra.Command {
 	var reason reasonFlag
 	var sure sureFlag
 	return online(&cobra.Command{
-		Use: "prune", Short: "remove the changes before a time from the log",
+		Use: "prune", Short: "remove the changes before a time from the log without an archive",
 		Example: "sluice audit prune --before 90d --yes",
 	}, func(f *pflag.FlagSet) {
 		f.Var(&before, "before", "`time`, or 90d for ninety days ago")
@@ -117,7 +126,7 @@ func auditPruneCommand() *cobra.Command {
 		if before.IsZero() {
 			return c.wrong("want --before")
 		}
-		if err := sure.check(c, "this cannot be undone, so archive the events first"); err != nil {
+		if err := sure.check(c, "this cannot be undone, and audit archive keeps what it removes"); err != nil {
 			return err
 		}
 		n, err := reason.client(c).PruneAudit(ctx, before.Time)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/pem"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -96,16 +95,5 @@ func TestNamesArePrintable(t *testing.T) {
 		if out := s.ok(t, args...); strings.ContainsAny(out, "\x1b\u202e") {
 			t.Errorf("%q printed %q", args, out)
 		}
-	}
-}
-
-func TestArchiveIsWholeOrNotThere(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "audit.jsonl.gz")
-	if _, err := writeWhole(path, func(w io.Writer) error { w.Write([]byte("half")); return os.ErrClosed }); err == nil {
-		t.Error("no error")
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-		t.Errorf("there is %v, %v", files, err)
 	}
 }

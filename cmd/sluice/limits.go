@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -20,10 +19,11 @@ import (
 func limitsCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "limits", Short: "compare a file of limits with what is stored, and apply it",
-		Long: `The file has the format of the policy. It owns what it stores, by its name:
-apply removes only what the same file stored and no longer declares.`,
-		Example: `sluice limits plan limits.yaml
-sluice limits diff limits.yaml || sluice limits apply limits.yaml`,
+		Long: `The file has the format of the policy. What it stores belongs to the name that
+--name gives: apply removes only what was stored under the same name and is no
+longer declared. The name stays when the file is moved.`,
+		Example: `sluice limits plan limits.yaml --name plans
+sluice limits diff limits.yaml --name plans || sluice limits apply limits.yaml --name plans`,
 	}, planCommand("plan", "print what apply would change", false),
 		planCommand("diff", "print what apply would change, and exit with 1 if that is anything", false),
 		planCommand("apply", "store what a file declares, all or nothing", true),
@@ -35,13 +35,16 @@ func planCommand(name, summary string, apply bool) *cobra.Command {
 	var reason reasonFlag
 	return online(&cobra.Command{
 		Use: name + " " + "FILE", Short: summary,
-		Example: "sluice limits " + name + " limits.yaml" + "\n" + "cat limits.yaml | sluice limits " + name + " - --name limits.yaml",
+		Example: "sluice limits " + name + " limits.yaml --name plans" + "\n" + "cat limits.yaml | sluice limits " + name + " - --name plans",
 	}, func(f *pflag.FlagSet) {
-		f.StringVar(&owner, "name", "", "`name` that owns what the file declares (default the file's name)")
+		f.StringVar(&owner, "name", "", "`name` that owns what the file declares")
 		if apply {
 			reason.define(f)
 		}
 	}, func(ctx context.Context, c *call) error {
+		if owner == "" {
+			return c.wrong("want --name: it owns what the file declares, wherever the file is")
+		}
 		file, err := c.input(c.arg(0))
 		if err != nil {
 			return err
@@ -50,9 +53,6 @@ func planCommand(name, summary string, apply bool) *cobra.Command {
 		text, err := io.ReadAll(io.LimitReader(file, policy.MaxFile+1))
 		if err != nil {
 			return err
-		}
-		if owner == "" && c.arg(0) != "-" {
-			owner = filepath.Base(c.arg(0))
 		}
 		ask := reason.client(c).Plan
 		if apply {
