@@ -143,7 +143,7 @@ func pruneAudit(q *stored, w http.ResponseWriter) error {
 	if text := q.query.Get("archived"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return sluice.BadField("archived", text, "must be the number of events that were archived")
+			return badinput.Field("archived", text, "must be the number of events that were archived")
 		}
 		err = q.edit().PruneArchived(q.Context(), before, n)
 		return list(w, map[string]int{"removed": n}, err)
