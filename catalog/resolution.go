@@ -29,6 +29,10 @@ type Resolution struct {
 	Tier    string  // of the entity, as it counts
 	Known   bool    // the entity has a record
 
+	// Ancestors are the entity's parent, the parent's parent and so on,
+	// whether it cascades to them or not.
+	Ancestors []string
+
 	// Applied are, for each resource, the limits of the entity, and then
 	// those of each ancestor that it cascades to.
 	Applied []Applied

@@ -170,6 +170,9 @@ func (r *resolver) resolve(ctx context.Context) (*Resolution, error) {
 			return nil, err
 		}
 	}
+	if err := r.ancestors(ctx, answer, resources[0]); err != nil {
+		return nil, err
+	}
 	answer.missing = r.ask != nil && !r.found
 	answer.prepare()
 	return answer, nil
@@ -280,6 +283,21 @@ func (r *resolver) chain(ctx context.Context, answer *Resolution, resource strin
 		}
 		at = e.Parent
 	}
+}
+
+// ancestors finds who stands above the entity. That was read with it, unless
+// the file says it.
+func (r *resolver) ancestors(ctx context.Context, answer *Resolution, resource string) error {
+	e, _ := r.entity(r.subject.Entity)
+	for e.Parent != "" && len(answer.Ancestors) < MaxDepth && !slices.Contains(answer.Ancestors, e.Parent) {
+		answer.Ancestors = append(answer.Ancestors, e.Parent)
+		r.depends = append(r.depends, hashEntity(r.subject.Namespace, e.Parent))
+		if err := r.know(ctx, e.Parent, "", resource); err != nil {
+			return err
+		}
+		e, _ = r.entity(e.Parent)
+	}
+	return nil
 }
 
 // settleTier finds the tier of the caller: that of the entity, else the

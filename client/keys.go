@@ -24,7 +24,7 @@ func (c *Client) Key(ctx context.Context, id string) (catalog.Key, error) {
 }
 
 // CreateKey creates an API key for k.Entity, of k's name, tier, scopes and
-// expiry. The scopes sluice:read, sluice:take and sluice:admin let it use the
+// expiry. The scopes sluice:take, sluice:read, sluice:service and sluice:admin let it use the
 // server.
 func (c *Client) CreateKey(ctx context.Context, k catalog.Key) (NewKey, error) {
 	return ask[NewKey](ctx, c, post(struct {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,34 +19,65 @@ import (
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
-// Role is what a caller of the server may do. Each includes those before it.
+// Role is what a caller of the server may do. An API key has the roles of all
+// its scopes; docs/trust.md has the whole table.
 type Role uint8
 
 const (
+	// RoleTake may take, and settle its leases, for its own entity and those
+	// below it, with the limits that are stored.
+	RoleTake Role = 1 << iota
+	// RoleRead may read everything in its namespace but keys and audit events.
+	RoleRead
+	// RoleService is for back-ends that are trusted: it may take for any
+	// entity, with limits that it brings, and give back. It includes RoleRead
+	// and RoleTake.
+	RoleService
+	// RoleAdmin may change what is stored. It includes all others.
+	RoleAdmin
+
 	// RoleNone may only check health and, with an API key or token, its own
 	// status.
-	RoleNone Role = iota
-	// RoleRead may read.
-	RoleRead
-	// RoleTake may take, and settle leases.
-	RoleTake
-	// RoleAdmin may change what is stored.
-	RoleAdmin
+	RoleNone Role = 0
 )
 
-var roleNames = [...]string{"none", "read", "take", "admin"}
+var roles = [...]struct {
+	role  Role
+	name  string
+	scope string // what API keys need
+	all   Role   // with those that it includes
+}{
+	{RoleTake, "take", "sluice:take", RoleTake},
+	{RoleRead, "read", "sluice:read", RoleRead},
+	{RoleService, "service", "sluice:service", RoleService | RoleRead | RoleTake},
+	{RoleAdmin, "admin", "sluice:admin", RoleAdmin | RoleService | RoleRead | RoleTake},
+}
 
-func (r Role) String() string { return roleNames[min(int(r), len(roleNames)-1)] }
-
-// ParseRole parses the name of a role: read, take or admin.
-func ParseRole(s string) (Role, error) {
-	for i := RoleRead; i <= RoleAdmin; i++ {
-		if roleNames[i] == s {
-			return i, nil
+func (r Role) String() string {
+	var names []string
+	for _, known := range roles {
+		if r&known.role != 0 {
+			names = append(names, known.name)
 		}
 	}
-	return RoleNone, fmt.Errorf("role %q: must be read, take or admin", excerpt.Of(s))
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, " or ")
 }
+
+// full is r with all that it includes.
+func (r Role) full() (all Role) {
+	for _, known := range roles {
+		if r&known.role != 0 {
+			all |= known.all
+		}
+	}
+	return all
+}
+
+// general reports whether r is a role of callers that stand for no entity.
+func (r Role) general() bool { return r == RoleRead || r == RoleService || r == RoleAdmin }
 
 // Access controls who may do what. The zero Access admits nobody.
 type Access struct {
@@ -59,13 +89,15 @@ type Access struct {
 	Tokens []Token
 
 	// Certificates is the role of callers whose certificate the listener has
-	// verified. RoleNone means that they need a token all the same.
+	// verified: RoleRead, RoleService or RoleAdmin. RoleNone means that they
+	// need a token all the same.
 	Certificates Role
 }
 
-// Token is a secret that gives a role. API keys of the catalog give the
-// highest one of their scopes sluice:read, sluice:take and sluice:admin, in
-// their own namespace.
+// Token is a secret that gives a role in all namespaces: RoleRead, RoleService
+// or RoleAdmin. API keys of the catalog have the roles of their scopes
+// sluice:take, sluice:read, sluice:service and sluice:admin, in their own
+// namespace.
 type Token struct {
 	Name   string // for the audit log
 	Secret string
@@ -75,9 +107,6 @@ type Token struct {
 // MinSecret is the length of the shortest secret of a token, in bytes.
 const MinSecret = 16
 
-// scopes are what API keys need, by role.
-var scopes = [...]string{RoleRead: "sluice:read", RoleTake: "sluice:take", RoleAdmin: "sluice:admin"}
-
 // caller is who sends a request.
 type caller struct {
 	name      string
@@ -85,11 +114,12 @@ type caller struct {
 	entity    string // whom an API key or token stands for
 	tier      string
 	namespace string // the only one they may use; "" for any
-	role      Role
+	role      Role   // with all that it includes
+	own       bool   // the request may be about the caller's own entity alone
 }
 
 // anybody is who may do everything because nobody else can get here.
-var anybody = &caller{name: "local", role: RoleAdmin}
+var anybody = &caller{name: "local", role: RoleAdmin.full()}
 
 // doorman is Access made ready for questions.
 type doorman struct {
@@ -107,12 +137,15 @@ type knownToken struct {
 }
 
 func newDoorman(a Access) (*doorman, error) {
-	d := &doorman{open: a.Open, certificates: a.Certificates}
+	if a.Certificates != RoleNone && !a.Certificates.general() {
+		return nil, &sluice.FieldError{Field: "certificates", Value: a.Certificates, Reason: "must be read, service or admin: a certificate stands for no entity"}
+	}
+	d := &doorman{open: a.Open, certificates: a.Certificates.full()}
 	for _, t := range a.Tokens {
-		if len(t.Secret) < MinSecret || t.Role == RoleNone || t.Role > RoleAdmin || t.Name == "" {
-			return nil, &sluice.FieldError{Field: "tokens", Value: t.Name, Reason: "a token needs a name, a secret of at least 16 bytes and a role"}
+		if len(t.Secret) < MinSecret || !t.Role.general() || t.Name == "" {
+			return nil, &sluice.FieldError{Field: "tokens", Value: t.Name, Reason: "a token needs a name, a secret of at least 16 bytes, and the role read, service or admin"}
 		}
-		d.tokens = append(d.tokens, knownToken{sha256.Sum256([]byte(t.Secret)), &caller{name: t.Name, role: t.Role}})
+		d.tokens = append(d.tokens, knownToken{sha256.Sum256([]byte(t.Secret)), &caller{name: t.Name, role: t.Role.full()}})
 	}
 	return d, nil
 }
@@ -206,9 +239,9 @@ func (s *server) identifySecret(ctx context.Context, secret string) (*caller, er
 		return nil, err
 	}
 	c := &caller{name: key.ID, key: "key:" + key.ID, entity: key.Entity, tier: key.Tier, namespace: key.Namespace}
-	for role := RoleRead; role <= RoleAdmin; role++ {
-		if key.HasScope(scopes[role]) {
-			c.role = role
+	for _, known := range roles {
+		if key.HasScope(known.scope) {
+			c.role |= known.all
 		}
 	}
 	return c, nil

@@ -31,8 +31,14 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 	if err != nil {
 		return demands, err
 	}
+	if q.ID != "" {
+		q.ID = c.mark() + q.ID
+	}
 	id, err := scopedID(namespace, q.ID)
 	if err != nil {
+		return demands, err
+	}
+	if err := s.permit(r, c, q, namespace); err != nil {
 		return demands, err
 	}
 	if q.Tier == "" && c.entity == q.Entity {

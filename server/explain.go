@@ -98,6 +98,10 @@ var errNoGate = errors.New("this server has no request policy")
 // explainRequest tells what a request would be answered by the policy, and why.
 // It consumes nothing.
 func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *caller) error {
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return err
+	}
 	q, err := read[client.Request](r)
 	if err != nil {
 		return err
@@ -106,9 +110,7 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 		return errNoGate
 	}
 	policy := s.gate.Policy()
-	switch namespace, err := namespaceOf(r, c); {
-	case err != nil:
-		return err
+	switch {
 	case namespace != policy.Namespace && (c.namespace != "" || r.Header.Get("Sluice-Namespace") != ""):
 		return badinput.Field("Sluice-Namespace", namespace, "must be that of the policy, "+policy.Namespace)
 	case q.Method == "":

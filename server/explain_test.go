@@ -114,7 +114,7 @@ func TestARequestIsExplained(t *testing.T) {
 // TestWhatIsUnlimitedIsAllowed at the doors of the API, too.
 func TestWhatIsUnlimitedIsAllowed(t *testing.T) {
 	s := gated(t, strings.Replace(shop, "default_tier: free", "default_tier: internal", 1))
-	c, ctx := s.as(t, takeToken), t.Context()
+	c, ctx := s.as(t, serviceToken), t.Context()
 	take := client.Take{Entity: "alice", Resource: "global", Cost: 3 * sluice.Token}
 	if d := must(c.Take(ctx, take))(t); !d.Allowed || len(d.Results) != 0 {
 		t.Errorf("%+v", d)

@@ -92,7 +92,7 @@ func TestSecretsStayInside(t *testing.T) {
 	fresh := must(c.RotateKey(ctx, k.ID, time.Minute))(t)
 	must(c.RevokeKey(ctx, k.ID))(t)
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour"), 0))(t)
-	secrets := []string{k.Secret, fresh.Secret, strings.TrimPrefix(k.Secret, "slk_"+k.ID+"_"), strings.TrimPrefix(fresh.Secret, "slk_"+fresh.ID+"_"), adminToken, takeToken, readToken}
+	secrets := []string{k.Secret, fresh.Secret, strings.TrimPrefix(k.Secret, "slk_"+k.ID+"_"), strings.TrimPrefix(fresh.Secret, "slk_"+fresh.ID+"_"), adminToken, serviceToken, readToken}
 	for _, token := range []string{adminToken, readToken, k.Secret, fresh.Secret, adminToken + "x", "slk_" + fresh.ID + "_WRONG"} {
 		for _, path := range []string{"/v1/keys", "/v1/keys/" + k.ID, "/v1/keys/" + fresh.ID, "/v1/audit?max=1000", "/v1/me", "/v1/status/alice", "/v1/namespaces", "/v1/nothing"} {
 			r := s.raw(t, "GET", path, "", bearer(token))

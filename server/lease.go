@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -104,8 +105,20 @@ func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sl
 		return err
 	}
 	id := r.PathValue("id")
+	if !strings.HasPrefix(id, c.mark()) {
+		return &forbiddenError{"the lease is not one that a key of " + c.entity + " took"}
+	}
 	if to.ID, err = scopedID(namespace, id); err != nil {
 		return err
+	}
+	if c.own && len(to.Costs) > 0 {
+		taken, err := s.limiter.Settle(r.Context(), sluice.Settlement{ID: to.ID, Action: sluice.Adjust}) // changes nothing
+		if err == nil {
+			err = c.mayCharge(taken.Demands, to.Costs)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	d, err := s.limiter.Settle(r.Context(), to)
 	if errors.Is(err, sluice.ErrLeaseClosed) {

@@ -13,11 +13,11 @@ import (
 )
 
 var lookRoutes = []route{
-	{"GET /v1/status/{entity}/{resource}", RoleRead, (*server).status},
-	{"GET /v1/status/{entity}", RoleRead, (*server).status},
+	{"GET /v1/status/{entity}/{resource}", RoleTake | RoleRead, (*server).status},
+	{"GET /v1/status/{entity}", RoleTake | RoleRead, (*server).status},
 	{"GET /v1/buckets", RoleRead, (*server).buckets},
 	{"GET /v1/me", RoleNone, (*server).me},
-	{"POST /v1/explain", RoleRead, (*server).explain},
+	{"POST /v1/explain", RoleTake | RoleRead, (*server).explain},
 	{"POST /v1/explain/request", RoleRead, (*server).explainRequest},
 }
 
@@ -35,9 +35,11 @@ func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error
 	if err != nil {
 		return err
 	}
-	return s.standing(w, r, "", catalog.Subject{
-		Namespace: namespace, Entity: r.PathValue("entity"), Resource: r.PathValue("resource"), Tier: r.URL.Query().Get("tier"),
-	})
+	q := takeRequest{Entity: r.PathValue("entity"), Resource: r.PathValue("resource"), Tier: r.URL.Query().Get("tier")}
+	if err := s.permit(r, c, &q, namespace); err != nil {
+		return err
+	}
+	return s.standing(w, r, "", q.subject(namespace))
 }
 
 // me is the caller's own standing, by their API key or token.
@@ -45,8 +47,12 @@ func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if c.entity == "" {
 		return &forbiddenError{"send the API key or token that you send with requests"}
 	}
+	namespace, err := namespaceOf(r, c)
+	if err != nil {
+		return err
+	}
 	return s.standing(w, r, c.key, catalog.Subject{
-		Namespace: c.namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
+		Namespace: namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
 	})
 }
 

@@ -13,10 +13,10 @@ import (
 // Services in other languages use idempotency over these: claim before the
 // work, extend while it lasts, and complete or release after it.
 var replayRoutes = []route{
-	{"POST /v1/replays/claim", RoleTake, keyed((*replays).claim)},
-	{"POST /v1/replays/extend", RoleTake, keyed((*replays).extend)},
-	{"POST /v1/replays/complete", RoleTake, keyed((*replays).complete)},
-	{"POST /v1/replays/release", RoleTake, keyed((*replays).release)},
+	{"POST /v1/replays/claim", RoleService, keyed((*replays).claim)},
+	{"POST /v1/replays/extend", RoleService, keyed((*replays).extend)},
+	{"POST /v1/replays/complete", RoleService, keyed((*replays).complete)},
+	{"POST /v1/replays/release", RoleService, keyed((*replays).release)},
 	{"POST /v1/replays/lookup", RoleRead, keyed((*replays).lookup)},
 	{"GET /v1/replays", RoleRead, kept((*replays).recent)},
 	{"GET /v1/replays/stats", RoleRead, kept((*replays).stats)},

@@ -8,8 +8,9 @@ import (
 	"github.com/sluice-go/sluice/policy"
 )
 
-// route is one thing that the server does: a pattern of net/http, the role
-// that it needs, and what does it. An error it returns is answered by refuse.
+// route is one thing that the server does: a pattern of net/http, the roles of
+// which it needs one, and what does it. An error it returns is answered by
+// refuse. Who comes with RoleTake alone is held to their own entity.
 type route struct {
 	pattern string
 	role    Role
@@ -49,7 +50,7 @@ func (s *server) mux(routes ...[]route) *http.ServeMux {
 		}
 	}
 	for pattern, other := range s.behind {
-		mux.Handle(pattern, s.serve(route{pattern, RoleTake, func(_ *server, w http.ResponseWriter, r *http.Request, _ *caller) error {
+		mux.Handle(pattern, s.serve(route{pattern, RoleService, func(_ *server, w http.ResponseWriter, r *http.Request, _ *caller) error {
 			other.ServeHTTP(w, r)
 			return nil
 		}}))
@@ -80,10 +81,13 @@ func (s *server) serve(rt route) http.Handler {
 			who = s.self
 		}
 		c, err := who(r)
-		if err == nil && c.role < rt.role {
+		if err == nil && rt.role != RoleNone && c.role&rt.role == 0 {
 			err = &forbiddenError{"this requires the role " + rt.role.String() + "; " + c.name + " has " + c.role.String()}
 		}
 		if err == nil {
+			if rt.role&RoleTake != 0 && c.role&(rt.role&^RoleTake|RoleService) == 0 {
+				c.own = true // only API keys get here, and each request has its own caller
+			}
 			if longer > 0 {
 				allow(w, longer)
 			}

@@ -46,7 +46,7 @@ type Config struct {
 	// Thresholds are the utilizations at which a limit raises an alarm.
 	Thresholds catalog.Thresholds
 
-	// Behind are other handlers, by pattern, for callers who may take.
+	// Behind are other handlers, by pattern, for trusted back-ends.
 	Behind map[string]http.Handler
 
 	// Access controls who may do what.

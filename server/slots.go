@@ -26,13 +26,13 @@ var slotRoutes = []route{
 	{"GET /v1/slots/plans/{plan}/load", RoleRead, scheduled((*slots).load)},
 	{"GET /v1/slots/plans/{plan}/window", RoleRead, scheduled((*slots).window)},
 	{"POST /v1/slots/flush", RoleAdmin, scheduled((*slots).flush)},
-	{"POST /v1/slots/assign", RoleTake, scheduledWith((*slots).assign)},
-	{"POST /v1/slots/batch", RoleTake, scheduledWith((*slots).batch)},
+	{"POST /v1/slots/assign", RoleService, scheduledWith((*slots).assign)},
+	{"POST /v1/slots/batch", RoleService, scheduledWith((*slots).batch)},
 	{"POST /v1/slots/reconcile", RoleAdmin, scheduledWith((*slots).reconcile)},
 	{"GET /v1/slots/events/{event}", RoleRead, scheduled((*slots).event)},
-	{"DELETE /v1/slots/events/{event}", RoleTake, scheduled((*slots).cancel)},
-	{"POST /v1/slots/events/{event}/confirm", RoleTake, scheduled((*slots).confirm)},
-	{"POST /v1/slots/events/{event}/complete", RoleTake, scheduledWith((*slots).complete)},
+	{"DELETE /v1/slots/events/{event}", RoleService, scheduled((*slots).cancel)},
+	{"POST /v1/slots/events/{event}/confirm", RoleService, scheduled((*slots).confirm)},
+	{"POST /v1/slots/events/{event}/complete", RoleService, scheduledWith((*slots).complete)},
 	{"GET /v1/slots/audit", RoleRead, scheduled((*slots).audit)},
 }
 

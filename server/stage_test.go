@@ -30,9 +30,9 @@ import (
 
 // The tokens of the servers under test.
 const (
-	adminToken = "admin-token-0123456789"
-	takeToken  = "take-token-01234567890"
-	readToken  = "read-token-01234567890"
+	adminToken   = "admin-token-0123456789"
+	serviceToken = "service-token-01234567890"
+	readToken    = "read-token-01234567890"
 )
 
 // theater is a whole server on a socket, with everything that it can have:
@@ -139,7 +139,7 @@ func stage(t testing.TB, change func(*server.Config)) *theater {
 		Limiter: s.limiter, Catalog: s.catalog, Activity: activity, Slots: slots, Replays: s.keeper, Log: log,
 		Access: server.Access{Tokens: []server.Token{
 			{Name: "admin", Secret: adminToken, Role: server.RoleAdmin},
-			{Name: "taker", Secret: takeToken, Role: server.RoleTake},
+			{Name: "service", Secret: serviceToken, Role: server.RoleService},
 			{Name: "reader", Secret: readToken, Role: server.RoleRead},
 		}},
 	}

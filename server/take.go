@@ -170,6 +170,9 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 	if _, err := s.plan(r, c, q, &take, nil, nil); err != nil {
 		return err
 	}
+	if err := c.mayCharge(take.Demands, sortedCosts(each)); err != nil {
+		return err
+	}
 	var changes []sluice.Demand
 	for _, cost := range sortedCosts(each) {
 		found := false

@@ -17,7 +17,8 @@ func keyCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "key", Short: "create, inspect, rotate and revoke API keys",
 		Long: `A key is printed once, when it is created; only its hash is stored. The scopes
-sluice:read, sluice:take and sluice:admin allow it to use this server.`,
+sluice:take, sluice:read, sluice:service and sluice:admin allow it to use this
+server: for its own entity, to look, for any entity, and for everything.`,
 		Example: `sluice key create alice --scope sluice:take --expires 90d
 sluice key rotate ID --grace 48h`,
 	}, keyCreateCommand(), keyListCommand(), keyGetCommand(), keyUpdateCommand(),

@@ -31,8 +31,8 @@ import (
 type serveFlags struct {
 	places
 	listening
-	grpc, envoy           string
-	adminToken, takeToken string
+	grpc, envoy              string
+	adminToken, serviceToken string
 }
 
 func serveCommand() *cobra.Command {
@@ -70,7 +70,7 @@ func (f *serveFlags) define(to *pflag.FlagSet) {
 	to.Var(address{&f.grpc, true}, "grpc-listen", "`address` for Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)")
 	to.StringVar(&f.envoy, "envoy-config", "", "`folder` with files of envoyproxy/ratelimit")
 	to.StringVar(&f.adminToken, "admin-token", "", "`secret` that allows everything; @file reads it from a file")
-	to.StringVar(&f.takeToken, "take-token", "", "`secret` that allows takes; @file reads it from a file")
+	to.StringVar(&f.serviceToken, "service-token", "", "`secret` of trusted back-ends, which take for any entity; @file reads it from a file")
 }
 
 // listening is where and how a command listens, and how it logs.
@@ -130,7 +130,7 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 	for _, t := range []struct {
 		value, name string
 		role        server.Role
-	}{{f.adminToken, "admin-token", server.RoleAdmin}, {f.takeToken, "take-token", server.RoleTake}} {
+	}{{f.adminToken, "admin-token", server.RoleAdmin}, {f.serviceToken, "service-token", server.RoleService}} {
 		if t.value == "" {
 			continue
 		}
