@@ -22,7 +22,7 @@ type Event struct {
 	Namespace string    `json:"namespace"`
 
 	// Subject is what was changed: the id of an entity, $SYSTEM, or
-	// $RESOURCE:, $TIER: or $NAMESPACE: with a name.
+	// $RESOURCE:, $TIER: or $NAMESPACE: with a name, or $ERASED: with a hash.
 	Subject string `json:"subject"`
 
 	Action string `json:"action"` // entity.create, limits.set, key.revoke, …
@@ -63,16 +63,28 @@ type AuditPage struct {
 	Next   string  `json:"next,omitempty"`
 }
 
-// Audit lists what was changed in a namespace. The root namespace "" has the
+// Audit lists what was changed in a namespace. Of a subject that was erased
+// there is the event that says so. The root namespace "" has the
 // events about namespaces themselves.
 func (c *Catalog) Audit(ctx context.Context, namespace string, q AuditQuery) (AuditPage, error) {
 	if err := pageSize(&q.Max); err != nil {
 		return AuditPage{}, err
 	}
-	records, err := c.store.Events(ctx, EventQuery{
+	query := EventQuery{
 		Namespace: namespace, Subject: q.Subject, From: eventFrom(q.From), To: eventFrom(q.To),
 		Newest: !q.Oldest, Cursor: q.Cursor, Max: q.Max,
-	})
+	}
+	records, err := c.store.Events(ctx, query)
+	if err == nil && len(records.Events) == 0 && q.Subject != "" && q.Subject[0] != '$' {
+		hash, err := c.erasedHash(ctx, namespace, q.Subject)
+		if err != nil {
+			return AuditPage{}, err
+		}
+		query.Subject = erasedSubject + hash
+		if records, err = c.store.Events(ctx, query); err != nil {
+			return AuditPage{}, err
+		}
+	}
 	page := AuditPage{Next: records.Next}
 	for _, r := range records.Events {
 		var e Event

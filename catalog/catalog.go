@@ -231,12 +231,17 @@ func (c *Catalog) secret(ctx context.Context) ([]byte, error) {
 	if len(c.config.Secret) > 0 {
 		return c.config.Secret, nil
 	}
+	return storedSecret(ctx, c.store, "keys")
+}
+
+// storedSecret is the secret of a purpose, which whoever comes first makes.
+func storedSecret(ctx context.Context, store Store, purpose string) ([]byte, error) {
 	type stored struct {
 		Secret []byte `json:"secret"`
 	}
-	key := RecordKey{Kind: KindSecret, ID: "keys"}
+	key := RecordKey{Kind: KindSecret, ID: purpose}
 	for {
-		r, err := c.store.Get(ctx, key)
+		r, err := store.Get(ctx, key)
 		if err == nil {
 			var s stored
 			if err := decode(r, &s); err != nil {
@@ -253,7 +258,7 @@ func (c *Catalog) secret(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = c.store.Change(ctx, &Batch{Mutations: []Mutation{{Record: Record{RecordKey: key, Data: data}, If: IfAbsent}}})
+		_, err = store.Change(ctx, &Batch{Mutations: []Mutation{{Record: Record{RecordKey: key, Data: data}, If: IfAbsent}}})
 		if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, sluice.ErrUnknown) {
 			return nil, err
 		}

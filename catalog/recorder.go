@@ -101,6 +101,7 @@ type Recorder struct {
 	// Only the background uses these.
 	seq        int64               // of the last batch
 	unsent     []*UsageBatch       // in order of their numbers
+	erased     map[string]int64    // the versions of ErasedGuard that are known, by namespace; never changed in place
 	sums       map[bin]amount      // empty, and kept for its room
 	namespaces map[string]struct{} // that were seen, to remove their old rows
 	pruned     time.Time           // when totals were last looked through
@@ -152,7 +153,7 @@ func NewRecorder(config RecorderConfig) (*Recorder, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Recorder{config: config, node: rand.Text(), each: max(1, config.Series/usageShards),
-		sums: map[bin]amount{}, namespaces: map[string]struct{}{},
+		sums: map[bin]amount{}, namespaces: map[string]struct{}{}, erased: map[string]int64{},
 		flush: make(chan chan error), pruning: make(chan chan error), stop: stop, done: make(chan struct{})}
 	for i := range r.shards {
 		r.shards[i].now, r.shards[i].spare, r.shards[i].other = map[bin]amount{}, map[bin]amount{}, map[bin]amount{}

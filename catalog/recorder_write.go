@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -50,20 +52,73 @@ func (r *Recorder) write(ctx context.Context) error {
 	if err := r.send(ctx); err != nil {
 		return err
 	}
+	r.collect()
+	return r.send(ctx)
+}
+
+// collect makes batches of what was counted since the last time.
+func (r *Recorder) collect() {
 	rows := r.drain()
 	for size := min(r.config.Store.MaxBatch(), 5000); len(rows) > 0; {
 		n := min(len(rows), size)
 		r.seq++
-		r.unsent = append(r.unsent, &UsageBatch{Node: r.node, Seq: r.seq, Rows: rows[:n]})
+		r.unsent = append(r.unsent, &UsageBatch{Node: r.node, Seq: r.seq, Rows: rows[:n], Erased: r.erased})
 		rows = rows[n:]
 	}
-	return r.send(ctx)
+}
+
+// forget drops what was counted until now for entities that were erased. What
+// is counted later is of somebody new with the same name.
+func (r *Recorder) forget(ctx context.Context) error {
+	hash, err := erasedHashes(ctx, r.config.Store)
+	if err != nil {
+		return err
+	}
+	versions := maps.Clone(r.erased)
+	gone := map[string]bool{}
+	c := &Catalog{store: r.config.Store}
+	asked := map[string]bool{}
+	for i := range r.unsent[0].Rows {
+		namespace := r.unsent[0].Rows[i].Namespace
+		if asked[namespace] {
+			continue
+		}
+		asked[namespace] = true
+		guard, err := r.config.Store.Get(ctx, RecordKey{namespace, KindGuard, ErasedGuard, ""})
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		marks, err := c.all(ctx, ListQuery{Namespace: namespace, Kind: KindErased})
+		if err != nil {
+			return err
+		}
+		for _, m := range marks {
+			gone[m.ID] = gone[m.ID] || m.Version > versions[namespace]
+		}
+		versions[namespace] = guard.Version
+	}
+	r.collect()
+	r.erased = versions
+	for _, b := range r.unsent {
+		b.Erased = versions
+		b.Rows = slices.DeleteFunc(b.Rows, func(row UsageRow) bool {
+			return asked[row.Namespace] && gone[hash(row.Namespace, row.Entity)]
+		})
+	}
+	return nil
 }
 
 func (r *Recorder) send(ctx context.Context) error {
 	for len(r.unsent) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 		err := r.config.Store.AddUsage(ctx, r.unsent[0])
+		if errors.Is(err, ErrErased) {
+			err = r.forget(ctx)
+			cancel()
+			if err == nil {
+				continue
+			}
+		}
 		cancel()
 		if err != nil {
 			r.failures.Add(1)

@@ -62,7 +62,10 @@ type Store interface {
 
 	// AddUsage adds the rows' amounts to what is stored, all or nothing, and
 	// does nothing if this batch, or a later one of the same node, was added
-	// before: see [UsageBatch].
+	// before: see [UsageBatch]. It is [ErrErased], and nothing is added, if
+	// the guard named [ErasedGuard] of a namespace in the batch has another
+	// version than the batch says. A batch that changes the guard waits for
+	// calls of AddUsage that have looked at it.
 	AddUsage(ctx context.Context, b *UsageBatch) error
 
 	// Usage lists rows of one entity or one resource; see [UsageQuery].
@@ -120,6 +123,8 @@ const (
 	// KindKey: ID is the public part of an API key, unique in all
 	// namespaces; Under is the entity; Tier its tier.
 	KindKey Kind = "key"
+	// KindErased: ID is the keyed hash of an entity that was erased.
+	KindErased Kind = "erased"
 	// KindGuard: has no data; its version tells whether anything changed
 	// that a rule depends on. ID is the name of the rule.
 	KindGuard Kind = "guard"
@@ -293,6 +298,10 @@ const (
 	// PurgeRecords removes all records of the namespace, whatever their
 	// kind. The namespace's version and the root namespace stay.
 	PurgeRecords
+	// PurgeChanges takes the name Entity out of the log of changes that
+	// [Store.Watch] reads. What is left of them says that anything in the
+	// namespace may have changed.
+	PurgeChanges
 	// PurgeNodes forgets the batch numbers of nodes that have added no usage
 	// since Before. Namespace is "".
 	PurgeNodes

@@ -11,6 +11,10 @@ type UsageBatch struct {
 	Node string
 	Seq  int64
 	Rows []UsageRow // of any namespaces, each series and start at most once
+
+	// Erased is the version of [ErasedGuard] in each namespace, as the node
+	// knew it when it began to count; 0 if there is none.
+	Erased map[string]int64
 }
 
 // Span is how long a time a usage row covers.

@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/internal/badinput"
-	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Role is what a caller of the server may do. An API key has the roles of all

@@ -25,8 +25,9 @@ var eraseFor = func(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 5*time.Second)
 }
 
-// settling is how long a namespace is closed before it is emptied: nodes hear of
-// it within a second, and then write what they have counted within another.
+// settling is how long a namespace is closed before it is emptied, and an entity
+// has no keys before it is erased: nodes hear of it within a second, and then
+// write what they have counted within another.
 const settling = 3 * time.Second
 
 // erasure is how much was removed, by this request.
@@ -73,6 +74,11 @@ func (q *stored) erase(ctx context.Context, id string, children catalog.Children
 			gone = append(gone, below...)
 		}
 	}
+	keys, err := q.lockOut(ctx, gone, children)
+	e.Records = keys
+	if err != nil {
+		return err
+	}
 	if len(gone) > 1 {
 		// Before nobody knows any more that they were its children, lest
 		// something is left if this is interrupted.
@@ -83,6 +89,7 @@ func (q *stored) erase(ctx context.Context, id string, children catalog.Children
 	}
 	removed, err := q.edit().Erase(ctx, id, children)
 	e.Removed = removed
+	e.Records += keys
 	if err != nil {
 		return err
 	}
@@ -91,6 +98,37 @@ func (q *stored) erase(ctx context.Context, id string, children catalog.Children
 	}
 	e.Next = ""
 	return nil
+}
+
+// lockOut deletes the keys of entities, and waits until nodes have heard of
+// it, so that nobody uses what is about to be erased. It answers how many.
+func (q *stored) lockOut(ctx context.Context, entities []string, children catalog.Children) (keys int, err error) {
+	if children == catalog.RefuseChildren {
+		if below, err := q.childrenOf(ctx, entities[0]); err != nil || len(below) > 0 {
+			return 0, err // it will be refused
+		}
+	}
+	for _, id := range entities {
+		for {
+			page, err := q.catalog.Keys(ctx, q.namespace, id, "", 1000)
+			if err != nil {
+				return keys, err
+			}
+			for i := range page.Keys {
+				if err := q.edit().DeleteKey(ctx, page.Keys[i].ID); err != nil && !isNotFound(err) {
+					return keys, err
+				}
+				keys++
+			}
+			if page.Next == "" {
+				break
+			}
+		}
+	}
+	if keys == 0 {
+		return 0, nil
+	}
+	return keys, pause(ctx, settling)
 }
 
 // clear removes what is kept about entities outside of the catalog.
@@ -111,10 +149,23 @@ func (q *stored) clear(ctx context.Context, entities []string, e *erasure) error
 		query.Entity = entities[0]
 	}
 	slices.Sort(entities)
-	return q.emptyBuckets(ctx, query, e, func(k *sluice.Key) bool {
-		_, ok := slices.BinarySearch(entities, k.Entity)
-		return ok
-	}, func(cursor string) { e.Next = cursor })
+	for {
+		held := false
+		err := q.emptyBuckets(ctx, query, e, func(b *sluice.Bucket) bool {
+			_, ok := slices.BinarySearch(entities, b.Key.Entity)
+			held = held || ok && b.Held > 0
+			return ok
+		}, func(cursor string) { e.Next = cursor })
+		if err != nil || !held {
+			return err
+		}
+		// A bucket stays while nodes hold tokens of it, and they report what
+		// they spent. They have nobody to spend them on any more.
+		query.Cursor, e.Next = "", ""
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 }
 
 func (q *stored) childrenOf(ctx context.Context, id string) (all []string, err error) {
@@ -134,7 +185,7 @@ func (q *stored) childrenOf(ctx context.Context, id string) (all []string, err e
 
 // emptyBuckets resets buckets that are in use, and tells how far it has got. A
 // store that cannot list has nothing to be found in.
-func (q *stored) emptyBuckets(ctx context.Context, query sluice.Query, e *erasure, meant func(*sluice.Key) bool, at func(cursor string)) error {
+func (q *stored) emptyBuckets(ctx context.Context, query sluice.Query, e *erasure, meant func(*sluice.Bucket) bool, at func(cursor string)) error {
 	for query.Max = 1000; ; {
 		page, err := q.limiter.List(ctx, query)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -145,7 +196,7 @@ func (q *stored) emptyBuckets(ctx context.Context, query sluice.Query, e *erasur
 		}
 		var keys []sluice.Key
 		for i := range page.Buckets {
-			if meant(&page.Buckets[i].Key) {
+			if meant(&page.Buckets[i]) {
 				keys = append(keys, page.Buckets[i].Key)
 			}
 		}
@@ -190,7 +241,7 @@ func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasu
 			}
 		}
 		query := sluice.Query{Namespace: name, Cursor: strings.TrimPrefix(from, atBuckets)}
-		err := q.emptyBuckets(ctx, query, e, func(*sluice.Key) bool { return true }, func(cursor string) { e.Next = atBuckets + cursor })
+		err := q.emptyBuckets(ctx, query, e, func(*sluice.Bucket) bool { return true }, func(cursor string) { e.Next = atBuckets + cursor })
 		if err != nil {
 			return err
 		}
@@ -207,7 +258,11 @@ func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasu
 
 // settled waits until nodes have heard that a namespace is closed.
 func settled(ctx context.Context, n *catalog.Namespace) error {
-	wait := time.NewTimer(min(settling-time.Since(n.Closed), settling))
+	return pause(ctx, min(settling-time.Since(n.Closed), settling))
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	wait := time.NewTimer(d)
 	defer wait.Stop()
 	select {
 	case <-wait.C:

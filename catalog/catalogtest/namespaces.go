@@ -22,6 +22,7 @@ func namespaceChecks() []Check {
 		{"namespaces: create, list, delete", checkNamespaces},
 		{"namespaces: nothing leaks by any method", checkLeaks},
 		{"erasing leaves nothing", checkErase},
+		{"nodes write nothing back", checkEraseLate},
 		{"audit: who, what, before, after", checkAudit},
 		{"audit: archive and prune", checkArchive},
 		{"usage: counted once whatever goes wrong", checkRecorder},
@@ -251,63 +252,6 @@ func checkLeaks(t *testing.T, open Open) {
 
 func second[T any](_ T, err error) error        { return err }
 func third[T, U any](_ T, _ U, err error) error { return err }
-
-func checkErase(t *testing.T, open Open) {
-	d := newDesk(t, open)
-	d.fill()
-	d.create(catalog.Entity{ID: "bob", Parent: "alice"})
-	_, err := d.e.Erase(d.ctx, "alice", catalog.RefuseChildren)
-	d.is("with children", err, catalog.ErrHasChildren)
-	// Itself, two levels of limits, an override and a key; what made them.
-	d.erases("alice", catalog.LiftChildren, catalog.Removed{Records: 5, Usage: 2, Events: 5})
-	for what, list := range map[string]func() (int, error){
-		"limits": func() (int, error) {
-			p, err := d.c.ListLimits(d.ctx, d.namespace, catalog.LimitsQuery{Entity: "alice"})
-			return len(p.Limits), err
-		},
-		"keys": func() (int, error) { p, err := d.c.Keys(d.ctx, d.namespace, "alice", "", 0); return len(p.Keys), err },
-		"overrides": func() (int, error) {
-			p, err := d.c.Overrides(d.ctx, d.namespace, "alice", "", 0)
-			return len(p.Overrides), err
-		},
-		"usage": func() (int, error) {
-			p, err := d.c.UsageSummary(d.ctx, d.namespace, catalog.UsedQuery{Entity: "alice", From: midnight, To: midnight.AddDate(0, 0, 1)})
-			return len(p.Used), err
-		},
-	} {
-		n, err := list()
-		d.no(err)
-		if n != 0 {
-			t.Errorf("%d %s are left", n, what)
-		}
-	}
-	events, err := d.c.Audit(d.ctx, d.namespace, catalog.AuditQuery{Subject: "alice"})
-	d.no(err)
-	if len(events.Events) != 1 || events.Events[0].Action != "entity.erase" || events.Events[0].Before != nil || events.Events[0].Actor != by.Actor {
-		t.Errorf("events left: %+v", events.Events)
-	}
-	wantIDs(t, "others", d.entityIDs(), "bob<team", "team<")
-	d.erases("team", catalog.DeleteChildren, catalog.Removed{Records: 2, Events: 3})
-	wantIDs(t, "after erasing the team", d.entityIDs())
-	events, err = d.c.Audit(d.ctx, d.namespace, catalog.AuditQuery{Subject: "bob"})
-	d.no(err)
-	if len(events.Events) != 1 {
-		t.Errorf("events left of a child: %+v", events.Events)
-	}
-	d.set(catalog.Scope{Entity: "203.0.113.9"}, "rpm", "1/s") // one without a record
-	d.erases("203.0.113.9", catalog.RefuseChildren, catalog.Removed{Records: 1, Events: 1})
-	_, err = d.c.Limits(d.ctx, d.namespace, catalog.Scope{Entity: "203.0.113.9"})
-	d.is("limits of an entity without a record", err, catalog.ErrNotFound)
-}
-
-func (d *desk) erases(id string, children catalog.Children, want catalog.Removed) {
-	d.t.Helper()
-	got, err := d.e.Erase(d.ctx, id, children)
-	d.no(err)
-	if got != want {
-		d.t.Errorf("erasing %s removed %+v, want %+v", id, got, want)
-	}
-}
 
 func checkAudit(t *testing.T, open Open) {
 	d := newDesk(t, open)

@@ -59,6 +59,9 @@ func (c *Store) PurgeStatement(p catalog.Purge, span catalog.Span, most int) sql
 	case catalog.PurgeRecords:
 		rows = sqldb.Rows{Table: "catalog_record", Key: "namespace, kind, id, sub", Order: "kind, id, sub"}
 		where.Add("namespace = ?", p.Namespace)
+	case catalog.PurgeChanges:
+		return sqldb.Do(`UPDATE sluice.catalog_change SET namespace = '', kind = 'namespace', id = namespace WHERE seq IN
+			(SELECT seq FROM sluice.catalog_change WHERE namespace = $1 AND id = $2 LIMIT $3)`, p.Namespace, p.Entity, most)
 	case catalog.PurgeNodes:
 		rows = sqldb.Rows{Table: "catalog_node", Key: "node", Order: "at"}
 		where.Add("at < to_timestamp(?::bigint)", p.Before.Unix())

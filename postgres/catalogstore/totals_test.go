@@ -26,6 +26,7 @@ func TestTotalsOfAnOlderSchema(t *testing.T) {
 	postgrestest.Exec(t, address, `
 		DROP VIEW sluice.catalog_usage_indexed;
 		DROP FUNCTION sluice.catalog_add_usage_v2;
+		DROP FUNCTION sluice.catalog_add_usage_v3;
 		ALTER TABLE sluice.catalog_usage DROP COLUMN last;
 		CREATE VIEW sluice.catalog_usage_indexed AS
 		SELECT namespace COLLATE "POSIX" AS namespace, span COLLATE "POSIX" AS span, entity COLLATE "POSIX" AS entity,

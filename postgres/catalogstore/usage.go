@@ -38,11 +38,24 @@ func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 		texts.set(i, r.Namespace, string(r.Span), r.Entity, r.Resource, r.Limit)
 		starts[i], amounts[i], counts[i], lasts[i] = r.Seconds(), r.Amount, r.Count, r.Microseconds()
 	}
-	return c.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, c.db.In(`SELECT sluice.catalog_add_usage_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`),
-			unprepared, c.db.Patience(), b.Node, b.Seq, texts[0], texts[1], texts[2], texts[3], texts[4], starts, amounts, counts, lasts)
-		return err
+	var namespaces []string // in order, as the rows are
+	var erased []int64
+	for i := range rows {
+		if i == 0 || rows[i].Namespace != rows[i-1].Namespace {
+			namespaces = append(namespaces, rows[i].Namespace)
+			erased = append(erased, b.Erased[rows[i].Namespace])
+		}
+	}
+	added := false
+	err := c.db.Call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, c.db.In(`SELECT sluice.catalog_add_usage_v3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`),
+			unprepared, c.db.Patience(), b.Node, b.Seq, namespaces, erased,
+			texts[0], texts[1], texts[2], texts[3], texts[4], starts, amounts, counts, lasts).Scan(&added)
 	})
+	if err == nil && !added {
+		err = catalog.ErrErased
+	}
+	return err
 }
 
 // Usage is part of [catalog.Store].

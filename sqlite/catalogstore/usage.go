@@ -26,6 +26,9 @@ func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 		if b.Seq <= seq {
 			return nil // it was added before
 		}
+		if err := checkErased(ctx, tx, b); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO catalog_node VALUES (?, ?, ?)
 			ON CONFLICT DO UPDATE SET seq = excluded.seq, at = excluded.at`, b.Node, b.Seq, time.Now().Unix()); err != nil {
 			return err
@@ -44,6 +47,28 @@ func (c *Store) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 		}
 		return nil
 	})
+}
+
+// checkErased finds out whether something was erased that b may tell of.
+func checkErased(ctx context.Context, tx *sql.Tx, b *catalog.UsageBatch) error {
+	checked := map[string]bool{}
+	for i := range b.Rows {
+		namespace := b.Rows[i].Namespace
+		if checked[namespace] {
+			continue
+		}
+		checked[namespace] = true
+		var have int64
+		err := tx.QueryRowContext(ctx, `SELECT version FROM catalog_record WHERE namespace = ? AND kind = ? AND id = ? AND sub = ''`,
+			namespace, catalog.KindGuard, catalog.ErasedGuard).Scan(&have)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if have != b.Erased[namespace] {
+			return catalog.ErrErased
+		}
+	}
+	return nil
 }
 
 // Usage is part of [catalog.Store].
