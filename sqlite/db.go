@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"runtime"
 	"time"
 
@@ -29,8 +30,9 @@ type DB struct {
 	reading *sql.DB
 }
 
-// Open opens the file at path. It creates the file if there is none, and
-// migrates it where needed.
+// Open opens the file at path. It creates the file if there is none, for its
+// owner alone, and migrates it where needed. SQLite gives the files beside it
+// the same permissions.
 func Open(ctx context.Context, path string) (*DB, error) {
 	return connect(ctx, path, (*DB).migrate)
 }
@@ -53,8 +55,12 @@ func connect(ctx context.Context, path string, migrate func(*DB, context.Context
 	if path == "" {
 		return nil, errors.New("sqlite: path: must name a file")
 	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	f.Close() //nolint:errcheck // nothing was written
 	db := &DB{path: path}
-	var err error
 	if db.writing, err = open(path, "immediate", 1); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"database/sql"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -44,6 +45,22 @@ func TestOpenMigratesOnce(t *testing.T) {
 	}
 	wg.Wait()
 	open(t, path)
+}
+
+// Keys are hashed and secrets are among what is stored, so others of the same
+// machine have no business in it.
+func TestFilesAreTheirOwnersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sluice.db")
+	open(t, path)
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s is %o", filepath.Base(name), mode)
+		}
+	}
 }
 
 func TestNewerFileIsRefused(t *testing.T) {

@@ -23,7 +23,7 @@ type localServer struct {
 // start starts a server in a folder, where its output goes, too.
 func (l *local) start(name, dir string, ending os.Signal, asPostgres bool, binary string, args ...string) (*localServer, error) {
 	s := &localServer{name: name, log: filepath.Join(dir, "log"), ending: ending, ended: make(chan struct{})}
-	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
