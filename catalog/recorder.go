@@ -34,6 +34,12 @@ type RecorderConfig struct {
 	// counted as [OtherEntity]'s. 0 means 100000.
 	Series int
 
+	// Stored is how many different series are stored in a namespace, because
+	// callers can choose names. What further ones consume is counted as
+	// [OtherEntity]'s, and said in the log. Nodes look once a minute how many
+	// there are, so several together can store a few more. 0 means 200000.
+	Stored int
+
 	// Log gets what goes wrong in the background. nil means slog.Default.
 	Log *slog.Logger
 
@@ -53,6 +59,9 @@ func (c RecorderConfig) withDefaults() RecorderConfig {
 	}
 	if c.Series == 0 {
 		c.Series = 100_000
+	}
+	if c.Stored == 0 {
+		c.Stored = 200_000
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -75,6 +84,8 @@ func (c RecorderConfig) validate() error {
 		return badinput.Field("catalog: recorder.days", c.Days, "must be a day at least")
 	case c.Series < 1 || c.Series > 10_000_000:
 		return badinput.Field("catalog: recorder.series", c.Series, "must be from 1 to 10000000")
+	case c.Stored < 1 || c.Stored > 100_000_000:
+		return badinput.Field("catalog: recorder.stored", c.Stored, "must be from 1 to 100000000")
 	}
 	return nil
 }
@@ -102,7 +113,8 @@ type Recorder struct {
 	seq        int64               // of the last batch
 	unsent     []*UsageBatch       // in order of their numbers
 	erased     map[string]int64    // the versions of ErasedGuard that are known, by namespace; never changed in place
-	sums       map[bin]amount      // empty, and kept for its room
+	sums       map[bin]amount      // what was counted and is not in a batch yet; kept for its room
+	rooms      map[string]*room    // by namespace
 	namespaces map[string]struct{} // that were seen, to remove their old rows
 	pruned     time.Time           // when totals were last looked through
 
@@ -153,7 +165,7 @@ func NewRecorder(config RecorderConfig) (*Recorder, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Recorder{config: config, node: rand.Text(), each: max(1, config.Series/usageShards),
-		sums: map[bin]amount{}, namespaces: map[string]struct{}{}, erased: map[string]int64{},
+		sums: map[bin]amount{}, rooms: map[string]*room{}, namespaces: map[string]struct{}{}, erased: map[string]int64{},
 		flush: make(chan chan error), pruning: make(chan chan error), stop: stop, done: make(chan struct{})}
 	for i := range r.shards {
 		r.shards[i].now, r.shards[i].spare, r.shards[i].other = map[bin]amount{}, map[bin]amount{}, map[bin]amount{}

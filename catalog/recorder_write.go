@@ -52,19 +52,28 @@ func (r *Recorder) write(ctx context.Context) error {
 	if err := r.send(ctx); err != nil {
 		return err
 	}
-	r.collect()
+	if err := r.collect(ctx); err != nil {
+		return err
+	}
 	return r.send(ctx)
 }
 
 // collect makes batches of what was counted since the last time.
-func (r *Recorder) collect() {
-	rows := r.drain()
+func (r *Recorder) collect(ctx context.Context) error {
+	if len(r.sums) == 0 { // else it was not known where to book it
+		r.drain()
+	}
+	if err := r.fit(ctx); err != nil {
+		return err
+	}
+	rows := r.rows()
 	for size := min(r.config.Store.MaxBatch(), 5000); len(rows) > 0; {
 		n := min(len(rows), size)
 		r.seq++
 		r.unsent = append(r.unsent, &UsageBatch{Node: r.node, Seq: r.seq, Rows: rows[:n], Erased: r.erased})
 		rows = rows[n:]
 	}
+	return nil
 }
 
 // forget drops what was counted until now for entities that were erased. What
@@ -97,7 +106,9 @@ func (r *Recorder) forget(ctx context.Context) error {
 		}
 		versions[namespace] = guard.Version
 	}
-	r.collect()
+	if err := r.collect(ctx); err != nil {
+		return err
+	}
 	r.erased = versions
 	for _, b := range r.unsent {
 		b.Erased = versions
@@ -130,9 +141,8 @@ func (r *Recorder) send(ctx context.Context) error {
 	return nil
 }
 
-// drain is what was counted since the last time, as rows: of each hour, and
-// summed up for each day and for the total of each series.
-func (r *Recorder) drain() []UsageRow {
+// drain adds up what was counted since the last time.
+func (r *Recorder) drain() {
 	for i := range r.shards {
 		sh := &r.shards[i]
 		sh.Lock()
@@ -153,6 +163,11 @@ func (r *Recorder) drain() []UsageRow {
 		}
 		clear(counted)
 	}
+}
+
+// rows is what was drained, of each hour, and summed up for each day and for the
+// total of each series.
+func (r *Recorder) rows() []UsageRow {
 	hours := r.sums
 	if len(hours) == 0 {
 		return nil
@@ -217,6 +232,7 @@ func printable(k sluice.Key) sluice.Key {
 
 // prune removes usage that is older than it is kept, in all namespaces.
 func (r *Recorder) prune(ctx context.Context) error {
+	clear(r.rooms) // there may be more
 	c := &Catalog{store: r.config.Store}
 	now := r.config.Clock()
 	stored, err := c.all(ctx, ListQuery{Kind: KindNamespace})

@@ -78,6 +78,10 @@ type Store interface {
 	// particular order; those that have none are left out.
 	Totals(ctx context.Context, namespace string, series []Series) ([]UsageRow, error)
 
+	// CountSeries counts the series of a namespace that have a total, up to
+	// most.
+	CountSeries(ctx context.Context, namespace string, most int) (int, error)
+
 	// Purge removes rows for good, at most p.Max of them, and answers how
 	// many; fewer than p.Max means that nothing is left. See [Purge].
 	Purge(ctx context.Context, p Purge) (removed int, err error)

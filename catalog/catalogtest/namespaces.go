@@ -26,6 +26,7 @@ func namespaceChecks() []Check {
 		{"audit: who, what, before, after", checkAudit},
 		{"audit: archive and prune", checkArchive},
 		{"usage: counted once whatever goes wrong", checkRecorder},
+		{"made-up names are bounded", checkMadeUpNames},
 	}
 }
 

@@ -3,6 +3,7 @@ package catalogtest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,55 @@ func (f *faulty) AddUsage(ctx context.Context, b *catalog.UsageBatch) error {
 		return fmt.Errorf("no answer: %w", sluice.ErrUnknown)
 	}
 	return f.Store.AddUsage(ctx, b)
+}
+
+// checkMadeUpNames has callers make up names. What is stored stays bounded, nothing
+// that was used is lost, and those who were there before are told apart.
+func checkMadeUpNames(t *testing.T, open Open) {
+	d := newDesk(t, open)
+	const most, made = 50, 2000
+	start := func() *catalog.Recorder {
+		r, err := catalog.NewRecorder(catalog.RecorderConfig{Store: d.store, Every: time.Minute, Stored: most, Log: slog.New(slog.DiscardHandler)})
+		d.no(err)
+		return r
+	}
+	count := func(r *catalog.Recorder, entity, resource string) {
+		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: resource, Limit: "rpm"}, sluice.Per(1, time.Second), sluice.Consumption{Amount: sluice.Token, Taken: time.Now(), Take: true})
+	}
+	first := start()
+	count(first, "victim", "chat")
+	d.no(first.Close())
+	r := start() // another process, which has to find out who is there
+	for i := range made {
+		count(r, fmt.Sprint("made-up-", i), fmt.Sprint("too-", i))
+		if i%500 == 0 {
+			count(r, "victim", "chat")
+			d.no(r.Flush(d.ctx))
+		}
+	}
+	d.no(r.Flush(d.ctx))
+	if s := r.Stats(); s.Other < made-most {
+		t.Errorf("%d changes were counted together, want %d at least", s.Other, made-most)
+	}
+	d.no(r.Close())
+	series, total, victim := 0, sluice.Tokens(0), sluice.Tokens(0)
+	for q := (catalog.UsedQuery{Max: 1000, Span: catalog.Total}); ; {
+		page, err := d.c.UsageSummary(d.ctx, d.namespace, q)
+		d.no(err)
+		for _, u := range page.Used {
+			series++
+			total += u.Amount
+			if u.Entity == "victim" {
+				victim += u.Amount
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			break
+		}
+	}
+	if series > most+1 || total != (made+5)*sluice.Token || victim != 5*sluice.Token {
+		t.Errorf("%d series with %s in all, %s of them the victim's, want at most %d, %d and 5", series, total, victim, most+1, made+5)
+	}
 }
 
 func checkRecorder(t *testing.T, open Open) {

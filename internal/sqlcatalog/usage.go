@@ -38,6 +38,19 @@ func (c *Store) Usage(ctx context.Context, q catalog.UsageQuery, s *Select, fail
 	return page, err
 }
 
+// CountSeries is part of [catalog.Store].
+func (c *Store) CountSeries(ctx context.Context, namespace string, most int) (int, error) {
+	s := &Select{sqldb.Do(`SELECT count(*) FROM (SELECT 1 FROM sluice.catalog_usage u WHERE u.namespace = $1 AND u.span = 'total' LIMIT $2) found`, namespace, most)}
+	counts, err := List(ctx, c, s, nil, func(row sqldb.Row) (n int, err error) {
+		err = row.Scan(&n)
+		return n, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return counts[0], nil
+}
+
 // Totals is part of [catalog.Store].
 func (c *Store) Totals(ctx context.Context, namespace string, asked []catalog.Series) ([]catalog.UsageRow, error) {
 	s, err := TotalsStatement(namespace, asked)
