@@ -62,7 +62,7 @@ func (c *Call) others(want *policy.Headers) {
 		c.value(hCost, append(c.buf, c.Route.Cost.String()...))
 	}
 	if want.Source {
-		c.value(hSource, append(c.buf, source(c.Decision.Source)...))
+		c.value(hSource, append(c.buf, c.Decision.Source.String()...))
 	}
 	if want.Degraded && c.degraded() {
 		c.value(hDegraded, append(c.buf, "true"...))
@@ -72,13 +72,6 @@ func (c *Call) others(want *policy.Headers) {
 
 func (c *Call) degraded() bool {
 	return c.Decision.Source == sluice.Degraded || c.Decision.Source == sluice.Unknown
-}
-
-func source(s sluice.Source) string {
-	if s == sluice.FromDenyCache {
-		return "deny-cache"
-	}
-	return s.String()
 }
 
 // value ends the value of a header.

@@ -16,18 +16,17 @@ import (
 // rather than by reflection. The fields are, of every decision, allowed or
 // refused:
 //
-//	allowed, retryAfterMs (null for never), never, latestAfterMs, limit and
-//	entity (of the one that decided), remaining, granted, source, repeated,
-//	lease, results
+//	allowed, retryAfter (null for never), never, latestAfter, limit, entity,
+//	rule, capacity and remaining (of the one that decided), granted, source,
+//	repeated, lease, results
 //
 // and of each result:
 //
-//	name, entity, resource, rule, from, fits, retryAfterMs, never,
-//	latestAfterMs, cost, consumed, returned, remaining, free, resetAfterMs,
-//	shadow
+//	limit, entity, resource, rule, level, fits, retryAfter, never,
+//	latestAfter, cost, consumed, returned, remaining, held, resetAfter, shadow
 //
-// Those that are mostly empty are left out where they are, and remaining, free
-// and resetAfterMs where they are not known.
+// Those that are mostly empty are left out where they are, and remaining, held
+// and resetAfter where they are not known. Times are numbers of seconds.
 
 // appendDecision writes d. lease is the id of the lease that it gave, if any.
 func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
@@ -43,6 +42,10 @@ func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
 		b = appendString(b, demand.Key.Limit)
 		b = append(b, `,"entity":`...)
 		b = appendString(b, demand.Key.Entity)
+		b = append(b, `,"rule":`...)
+		b = append(b, rules.text(&demand.Limit)...)
+		b = append(b, `,"capacity":`...)
+		b = appendTokens(b, demand.Limit.Capacity())
 		if !result.Unknown {
 			b = append(b, `,"remaining":`...)
 			b = appendTokens(b, result.Remaining)
@@ -70,7 +73,7 @@ func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
 }
 
 func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
-	b = append(b, `{"name":`...)
+	b = append(b, `{"limit":`...)
 	b = appendString(b, demand.Key.Limit)
 	b = append(b, `,"entity":`...)
 	b = appendString(b, demand.Key.Entity)
@@ -80,7 +83,7 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 	}
 	b = append(b, `,"rule":`...)
 	b = append(b, rules.text(&demand.Limit)...)
-	b = append(b, `,"from":`...)
+	b = append(b, `,"level":`...)
 	b = appendString(b, demand.Level.String())
 	b = append(b, `,"fits":`...)
 	b = strconv.AppendBool(b, r.Fits)
@@ -100,11 +103,11 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 		b = append(b, `,"remaining":`...)
 		b = appendTokens(b, r.Remaining)
 		if r.Free != r.Remaining {
-			b = append(b, `,"free":`...)
-			b = appendTokens(b, r.Free)
+			b = append(b, `,"held":`...)
+			b = appendTokens(b, r.Remaining-r.Free)
 		}
-		b = append(b, `,"resetAfterMs":`...)
-		b = strconv.AppendInt(b, ceil(r.ResetAfter, time.Millisecond), 10)
+		b = append(b, `,"resetAfter":`...)
+		b = appendSeconds(b, r.ResetAfter)
 	}
 	if demand.Shadow {
 		b = append(b, `,"shadow":true`...)
@@ -115,10 +118,10 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 // appendWait tells "not yet" from "never", for which there is no number.
 func appendWait(b []byte, d time.Duration) []byte {
 	if d == sluice.Never {
-		return append(b, `,"retryAfterMs":null,"never":true`...)
+		return append(b, `,"retryAfter":null,"never":true`...)
 	}
-	b = append(b, `,"retryAfterMs":`...)
-	b = strconv.AppendInt(b, ceil(d, time.Millisecond), 10)
+	b = append(b, `,"retryAfter":`...)
+	b = appendSeconds(b, d)
 	return append(b, `,"never":false`...)
 }
 
@@ -128,8 +131,14 @@ func appendLatest(b []byte, retry, latest time.Duration) []byte {
 	if latest <= retry || latest == sluice.Never {
 		return b
 	}
-	b = append(b, `,"latestAfterMs":`...)
-	return strconv.AppendInt(b, ceil(latest, time.Millisecond), 10)
+	b = append(b, `,"latestAfter":`...)
+	return appendSeconds(b, latest)
+}
+
+// appendSeconds writes d as a number of seconds, rounded up to milliseconds.
+// As tokens, it has three decimals at most.
+func appendSeconds(b []byte, d time.Duration) []byte {
+	return appendTokens(b, sluice.Tokens(ceil(d, time.Millisecond)))
 }
 
 // ceil is d in whole units, rounded up: who comes back then is not too early.

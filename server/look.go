@@ -23,7 +23,7 @@ var lookRoutes = []route{
 
 func newLimitStatus(f *catalog.Figure) client.LimitStatus {
 	return client.LimitStatus{
-		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Numbers, From: f.Level, Capacity: f.Capacity,
+		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Rule, Level: f.Level, Capacity: f.Capacity,
 		Remaining: f.Remaining, Utilization: f.Utilization, ResetAfter: f.ResetAfter, Unknown: f.Unknown,
 		Alarm: f.Alarm, Upgrade: f.Upgrade, Source: f.Source.String(),
 	}

@@ -94,8 +94,6 @@ func (q *takeRequest) quick(b []byte) bool {
 			ok = s.text(&q.Resource)
 		case "tier":
 			ok = s.text(&q.Tier)
-		case "id":
-			ok = s.text(&q.ID)
 		case "cost":
 			ok = s.number(&q.Cost)
 		case "peek":
