@@ -84,13 +84,22 @@ func (c *Call) refusal(p *Problem) {
 	d := &c.Decision
 	demand, result := d.Deciding()
 	for i := range d.Results {
-		if !d.Results[i].Fits && !d.Demands[i].Shadow {
+		if !d.Results[i].Fits && !hidden(&d.Demands[i]) {
 			p.Violated = append(p.Violated, c.Labels[i])
 		}
 	}
 	r := &c.Policy.Refusal
 	p.Type, p.Status, p.Code = typeQuota, http.StatusTooManyRequests, r.Code
 	p.Title = "Request cannot be satisfied as assigned quota has been exceeded"
+	if demand.Unannounced {
+		if p.Message = r.Message; p.Message == "" {
+			p.Message = "too many requests"
+			if p.RetryAfter != nil {
+				p.Message += fmt.Sprintf("; retry in %d s", *p.RetryAfter)
+			}
+		}
+		return
+	}
 	p.Limit, p.Rule = c.Labels[d.Decider], demand.Limit.String()
 	capacity := demand.Limit.Capacity()
 	p.Capacity = &capacity

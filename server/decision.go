@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/policy"
 )
 
 // Decisions are what the server writes most, so they are written by hand
@@ -202,16 +203,29 @@ func (r *ruleTexts) text(l *sluice.Limit) string {
 // jsonType is shared by the headers of all decisions.
 var jsonType = []string{"application/json"}
 
-// writeDecision answers a take: 200 or 429, with what is left in the headers.
-func writeDecision(w http.ResponseWriter, scratch []byte, d *sluice.Decision, allowed int, lease string) []byte {
-	scratch = rateLimit(w.Header(), scratch, d)
+// ietfHeaders is for servers without a policy.
+var ietfHeaders = policy.Policy{Headers: policy.Headers{IETF: true, Degraded: true}}
+
+// writeDecision answers a take: 200 or 429, with the headers that the policy
+// wants, as the middleware sends them. The call may be used again.
+func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *httplimit.Call, d *sluice.Decision, allowed int, lease string) []byte {
 	status := allowed
-	if !d.Allowed {
-		status = http.StatusTooManyRequests
-		if d.RetryAfter != sluice.Never {
-			w.Header().Set("Retry-After", strconv.FormatInt(max(ceil(d.RetryAfter, time.Second), 1), 10))
-		}
+	if call.Outcome = httplimit.Allowed; !d.Allowed {
+		status, call.Outcome = http.StatusTooManyRequests, httplimit.Refused
 	}
+	if call.Policy = &ietfHeaders; s.gate != nil {
+		call.Policy = s.gate.Policy()
+	}
+	call.Decision, call.RetryAfter, call.Labels = *d, d.RetryAfter, call.Labels[:0]
+	for i := range d.Demands {
+		label := d.Demands[i].Key.Limit
+		if entity := d.Demands[i].Key.Entity; entity != d.Demands[0].Key.Entity {
+			label = entity + "/" + label // an ancestor's
+		}
+		call.Labels = append(call.Labels, label)
+	}
+	call.Headers(w.Header())
+	call.Decision = sluice.Decision{}
 	scratch = append(appendDecision(scratch[:0], d, lease), '\n')
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
@@ -222,21 +236,4 @@ func writeDecision(w http.ResponseWriter, scratch []byte, d *sluice.Decision, al
 // writeSettled answers with a decision that is not about a take.
 func writeSettled(w http.ResponseWriter, d *sluice.Decision, lease string) {
 	writeJSON(w, http.StatusOK, "application/json", json.RawMessage(appendDecision(nil, d, lease)))
-}
-
-// rateLimit tells what is left of the limit that decided, as the IETF's draft
-// has it: RateLimit: "rpm";r=99;t=1 and RateLimit-Policy: "rpm";q=100;w=60.
-func rateLimit(h http.Header, b []byte, d *sluice.Decision) []byte {
-	if len(d.Results) == 0 {
-		return b
-	}
-	demand := &d.Demands[d.Decider]
-	b, policy := httplimit.AppendItems(b[:0], demand.Key.Limit, &demand.Limit, &d.Results[d.Decider])
-	text := string(b)
-	values := []string{text[:policy], text[policy:]}
-	if policy > 0 {
-		h["Ratelimit"] = values[:1:1]
-	}
-	h["Ratelimit-Policy"] = values[1:]
-	return b
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
@@ -55,7 +56,7 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 		lease = q.id
 		w.Header().Set("Location", "/v1/leases/"+url.PathEscape(lease))
 	}
-	writeDecision(w, nil, &d, http.StatusCreated, lease)
+	s.writeDecision(w, nil, &httplimit.Call{}, &d, http.StatusCreated, lease)
 	return nil
 }
 

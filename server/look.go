@@ -35,7 +35,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error
 	if err != nil {
 		return err
 	}
-	return s.standing(w, r, "", catalog.Subject{
+	return s.standing(w, r, false, "", catalog.Subject{
 		Namespace: namespace, Entity: r.PathValue("entity"), Resource: r.PathValue("resource"), Tier: r.URL.Query().Get("tier"),
 	})
 }
@@ -45,13 +45,14 @@ func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if c.entity == "" {
 		return &forbiddenError{"send the API key or token that you send with requests"}
 	}
-	return s.standing(w, r, c.key, catalog.Subject{
+	return s.standing(w, r, true, c.key, catalog.Subject{
 		Namespace: c.namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
 	})
 }
 
-// standing tells how who stands, and its key where a resource counts keys.
-func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, who catalog.Subject) error {
+// standing tells how who stands, and its key where a resource counts keys. Who
+// asks for themselves is not told of limits that the policy does not announce.
+func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key string, who catalog.Subject) error {
 	self, err := s.resolve(r, who)
 	if err != nil {
 		return err
@@ -69,6 +70,9 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, wh
 	}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
+		if own && terms[resource].Unannounced {
+			continue
+		}
 		asked := who
 		if asked.Resource = resource; key != "" && terms[resource].Counts == catalog.Keys {
 			asked.Entity, asked.Tier = key, self.Tier

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
 )
 
 // turn is what it takes to answer one take, kept for the next one: the path
@@ -19,6 +20,7 @@ type turn struct {
 	decision sluice.Decision
 	demands  []sluice.Demand
 	costs    [1]sluice.LimitCost
+	call     httplimit.Call
 	lent     bool // somebody else may still use what it points to
 }
 

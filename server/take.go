@@ -77,7 +77,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 		return err
 	}
 	t.decided()
-	t.out = writeDecision(w, t.out, d, http.StatusOK, "")
+	t.out = s.writeDecision(w, t.out, &t.call, d, http.StatusOK, "")
 	return nil
 }
 
