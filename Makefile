@@ -29,7 +29,7 @@ help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: deps lint race worlds fuzz peers ## Everything that must hold before a change is merged
+test: deps lint openapi race worlds fuzz peers ## Everything that must hold before a change is merged
 	$(say) "all good"
 
 .PHONY: deps
@@ -41,6 +41,11 @@ deps: ## Install the Debian packages the tests need (as root), or say which are 
 lint: ## Check format, vet, staticcheck, errcheck
 	$(say) "lint"
 	@scripts/lint
+
+.PHONY: openapi
+openapi: ## Validate the description of the HTTP API, and compile the types made from it
+	$(say) "description of the HTTP API"
+	@scripts/openapi
 
 .PHONY: race
 race: ## Run the tests under the race detector

@@ -28,7 +28,7 @@ const (
 )
 
 func (s Source) String() string {
-	return name(s, "store", "held", "deny cache", "degraded", "unknown")
+	return name(s, "store", "held", "denyCache", "degraded", "unknown")
 }
 
 // Result is what one demand's limit said. Amounts and times are as of after

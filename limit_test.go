@@ -127,7 +127,7 @@ func TestNames(t *testing.T) {
 		{sluice.FixedWindow, "fixed window"}, {sluice.Concurrency, "concurrency"}, {sluice.Algorithm(9), "algorithm 9"},
 		{sluice.Degrade, "degrade"}, {sluice.Deny, "deny"}, {sluice.Allow, "allow"}, {sluice.OnUnavailable(9), "9"},
 		{sluice.LevelDefault, "default"}, {sluice.LevelEntityResource, "entity+resource"}, {sluice.LevelCall, "call"},
-		{sluice.FromStore, "store"}, {sluice.FromDenyCache, "deny cache"}, {sluice.Unknown, "unknown"},
+		{sluice.FromStore, "store"}, {sluice.FromDenyCache, "denyCache"}, {sluice.Unknown, "unknown"},
 		{sluice.Adjust, "adjust"}, {sluice.Release, "release"},
 		{sluice.Key{}, ""}, {sluice.Key{Entity: "ann", Limit: "rpm"}, "ann/rpm"},
 		{sluice.Key{Namespace: "n", Entity: "e", Resource: "r", Limit: "l"}, "n/e/r/l"},

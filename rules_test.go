@@ -235,7 +235,7 @@ func files(t *testing.T, suffix string, check func(name, content string)) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata") {
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "testdata"}, entry.Name()) {
 			return fs.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(name, suffix) {

@@ -38,6 +38,10 @@ type Demand struct {
 	// OnUnavailable is what to decide when the store cannot be asked.
 	OnUnavailable OnUnavailable
 
+	// Unannounced keeps the limit from callers: they are told when to come back
+	// and nothing else about it. It is reported, not used.
+	Unannounced bool
+
 	// Level is where the numbers came from; it is reported, not used.
 	Level Level
 }

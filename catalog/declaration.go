@@ -43,6 +43,7 @@ type Terms struct {
 	OnUnavailable sluice.OnUnavailable // of limits that say nothing else
 	Critical      bool
 	Shadow        bool
+	Unannounced   bool // callers are not told about them
 	Counts        Counted
 }
 

@@ -34,14 +34,18 @@ func TestTiersOfKeys(t *testing.T) {
 
 // TestUnlimitedIsStoredInNumbers, which versions before the word can read.
 func TestUnlimitedIsStoredInNumbers(t *testing.T) {
-	text, err := json.Marshal(catalog.Setting{Limit: sluice.Unlimited})
-	if err != nil || string(text) != `{"limit":"1000000000000/us"}` {
+	text, err := catalog.StoredSetting(catalog.Setting{Limit: sluice.Unlimited, OnUnavailable: sluice.Deny})
+	if err != nil || string(text) != `{"limit":"1000000000000/us","on_unavailable":"deny"}` {
 		t.Error(string(text), err)
 	}
-	for _, written := range []string{string(text), `{"limit":"unlimited"}`} {
-		var s catalog.Setting
-		if err := json.Unmarshal([]byte(written), &s); err != nil || s.Limit != sluice.Unlimited {
+	for _, written := range []string{string(text), `{"limit":"unlimited","on_unavailable":"deny"}`} {
+		s, err := catalog.ReadSetting([]byte(written))
+		if err != nil || s.Limit != sluice.Unlimited || s.OnUnavailable != sluice.Deny {
 			t.Errorf("%s: %v, %v", written, s, err)
 		}
+	}
+	shown, err := json.Marshal(catalog.Setting{Limit: sluice.Unlimited, OnUnavailable: sluice.Deny})
+	if err != nil || string(shown) != `{"rule":"unlimited","onUnavailable":"deny"}` {
+		t.Error(string(shown), err)
 	}
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,14 @@ type Setting struct {
 
 // settingJSON is how a [Setting] is written.
 type settingJSON struct {
+	Rule          sluice.Limit `json:"rule"`
+	OnUnavailable string       `json:"onUnavailable,omitempty"`
+	Critical      bool         `json:"critical,omitempty"`
+	Shadow        bool         `json:"shadow,omitempty"`
+}
+
+// storedSetting is how a [Setting] is stored, which older versions read, too.
+type storedSetting struct {
 	Limit         storedLimit `json:"limit"`
 	OnUnavailable string      `json:"on_unavailable,omitempty"`
 	Critical      bool        `json:"critical,omitempty"`
@@ -42,11 +51,24 @@ func (l storedLimit) MarshalText() ([]byte, error) {
 
 // MarshalJSON writes the limit as people do.
 func (s Setting) MarshalJSON() ([]byte, error) {
-	j := settingJSON{Limit: storedLimit{s.Limit}, Critical: s.Critical, Shadow: s.Shadow}
-	if s.OnUnavailable != sluice.Degrade {
-		j.OnUnavailable = s.OnUnavailable.String()
+	return json.Marshal(settingJSON{s.Limit, s.onUnavailable(), s.Critical, s.Shadow})
+}
+
+// onUnavailable is "" for what is usual.
+func (s Setting) onUnavailable() string {
+	if s.OnUnavailable == sluice.Degrade {
+		return ""
 	}
-	return json.Marshal(j)
+	return s.OnUnavailable.String()
+}
+
+func (s Setting) stored() storedSetting {
+	return storedSetting{storedLimit{s.Limit}, s.onUnavailable(), s.Critical, s.Shadow}
+}
+
+func (s storedSetting) setting() (Setting, error) {
+	o, err := ParseOnUnavailable(s.OnUnavailable)
+	return Setting{Limit: s.Limit.Limit, OnUnavailable: o, Critical: s.Critical, Shadow: s.Shadow}, err
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -56,7 +78,7 @@ func (s *Setting) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	o, err := ParseOnUnavailable(j.OnUnavailable)
-	*s = Setting{Limit: j.Limit.Limit, OnUnavailable: o, Critical: j.Critical, Shadow: j.Shadow}
+	*s = Setting{Limit: j.Rule, OnUnavailable: o, Critical: j.Critical, Shadow: j.Shadow}
 	return err
 }
 
@@ -70,7 +92,7 @@ func ParseOnUnavailable(s string) (sluice.OnUnavailable, error) {
 	if s == "" {
 		return sluice.Degrade, nil
 	}
-	return 0, badinput.Field("on_unavailable", s, "must be degrade, deny or allow")
+	return 0, badinput.Field("onUnavailable", s, "must be degrade, deny or allow")
 }
 
 // String writes s for people: the limit, and what is not as usual.
@@ -124,7 +146,7 @@ func (l Limits) validate(field string) error {
 
 func (s Setting) validate() error {
 	if s.OnUnavailable > sluice.Allow {
-		return badinput.Field("on_unavailable", s.OnUnavailable, "must be degrade, deny or allow")
+		return badinput.Field("onUnavailable", s.OnUnavailable, "must be degrade, deny or allow")
 	}
 	return s.Limit.Validate()
 }
@@ -240,12 +262,16 @@ type StoredLimits struct {
 }
 
 type limitsData struct {
-	Limits  Limits    `json:"limits"`
-	Updated time.Time `json:"updated"`
+	Limits  map[string]storedSetting `json:"limits"`
+	Updated time.Time                `json:"updated"`
 }
 
 func (l *StoredLimits) record(namespace string) (Record, error) {
-	data, err := encode(limitsData{l.Limits, l.Updated})
+	limits := map[string]storedSetting{}
+	for name, s := range l.Limits {
+		limits[name] = s.stored()
+	}
+	data, err := encode(limitsData{limits, l.Updated})
 	r := Record{RecordKey: l.Scope.key(namespace), Source: l.Source, Data: data}
 	if r.Kind == KindEntityLimits || r.Kind == KindTierLimits {
 		r.Under = l.Resource
@@ -256,7 +282,13 @@ func (l *StoredLimits) record(namespace string) (Record, error) {
 func limitsOf(r Record) (StoredLimits, error) {
 	var d limitsData
 	err := decode(r, &d)
-	return StoredLimits{scopeOf(r.RecordKey), d.Limits, r.Source, r.Version, d.Updated}, err
+	limits := Limits{}
+	for name, s := range d.Limits {
+		var wrong error
+		limits[name], wrong = s.setting()
+		err = cmp.Or(err, wrong)
+	}
+	return StoredLimits{scopeOf(r.RecordKey), limits, r.Source, r.Version, d.Updated}, err
 }
 
 // Limits are the limits stored at one place; [ErrNotFound] if there are none.

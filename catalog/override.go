@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -28,11 +29,11 @@ type Override struct {
 const MaxOverrides = 100
 
 type overrideData struct {
-	Setting Setting   `json:"setting"`
-	Until   time.Time `json:"until"`
-	By      string    `json:"by"`
-	Reason  string    `json:"reason"`
-	Created time.Time `json:"created"`
+	Setting storedSetting `json:"setting"`
+	Until   time.Time     `json:"until"`
+	By      string        `json:"by"`
+	Reason  string        `json:"reason"`
+	Created time.Time     `json:"created"`
 }
 
 // Names of limits have no @, so the two parts cannot be confused.
@@ -43,8 +44,9 @@ func overrideKey(namespace, entity, limit, resource string) RecordKey {
 func overrideOf(r Record) (Override, error) {
 	var d overrideData
 	err := decode(r, &d)
+	setting, wrong := d.Setting.setting()
 	limit, resource, _ := strings.Cut(r.Sub, "@")
-	return Override{r.ID, limit, resource, d.Setting, d.Until, d.By, d.Reason, d.Created, r.Version}, err
+	return Override{r.ID, limit, resource, setting, d.Until, d.By, d.Reason, d.Created, r.Version}, cmp.Or(err, wrong)
 }
 
 func (o *Override) validate(now time.Time) error {
@@ -104,7 +106,7 @@ func (e *Editor) SetOverride(ctx context.Context, o Override) (Override, error) 
 		if count > MaxOverrides {
 			return badinput.Field("override.entity", o.Entity, fmt.Sprintf("has %d overrides already, which is the most", MaxOverrides))
 		}
-		data, err := encode(overrideData{o.Setting, o.Until, o.By, o.Reason, o.Created})
+		data, err := encode(overrideData{o.Setting.stored(), o.Until, o.By, o.Reason, o.Created})
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -51,37 +50,22 @@ func (t Thresholds) Alarm(utilization float64) Alarm {
 
 // Figure is one limit with what is used of it, for the caller's own panel.
 type Figure struct {
-	Entity      string        `json:"entity"` // the caller, or a parent
-	Resource    string        `json:"resource,omitempty"`
-	Limit       string        `json:"limit"`
-	Numbers     sluice.Limit  `json:"numbers"`
-	Level       string        `json:"level"`
-	Capacity    sluice.Tokens `json:"capacity"`
-	Remaining   sluice.Tokens `json:"remaining"`
-	Utilization float64       `json:"utilization"` // percent of the capacity; above 100 is a debt
-	ResetAfter  time.Duration `json:"resetAfter"`
-	Alarm       Alarm         `json:"alarm"`
-	Upgrade     bool          `json:"upgrade"` // near the limit, so a larger plan might help
-	Source      sluice.Source `json:"-"`       // who was asked
+	Entity      string // the caller, or a parent
+	Resource    string
+	Limit       string
+	Rule        sluice.Limit
+	Level       string
+	Capacity    sluice.Tokens
+	Remaining   sluice.Tokens
+	Utilization float64 // percent of the capacity; above 100 is a debt
+	ResetAfter  time.Duration
+	Alarm       Alarm
+	Upgrade     bool          // near the limit, so a larger plan might help
+	Source      sluice.Source // who was asked
 
 	// Unknown says that Remaining, Utilization, ResetAfter and Alarm are not
-	// known, because the store could not be asked. JSON leaves them out.
-	Unknown bool `json:"unknown,omitempty"`
-}
-
-// MarshalJSON leaves out what is not known.
-func (f Figure) MarshalJSON() ([]byte, error) {
-	type plain Figure
-	if !f.Unknown {
-		return json.Marshal(plain(f))
-	}
-	return json.Marshal(struct {
-		plain
-		Remaining   *sluice.Tokens `json:"remaining,omitempty"`
-		Utilization *float64       `json:"utilization,omitempty"`
-		ResetAfter  *time.Duration `json:"resetAfter,omitempty"`
-		Alarm       Alarm          `json:"alarm,omitempty"`
-	}{plain: plain(f)})
+	// known, because the store could not be asked.
+	Unknown bool
 }
 
 // Panel is what an entity has used of every limit that applies. It consumes
@@ -100,7 +84,7 @@ func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, entity string
 		f := &figures[i]
 		*f = Figure{
 			Entity: demand.Key.Entity, Resource: demand.Key.Resource, Limit: demand.Key.Limit,
-			Numbers: demand.Limit, Level: demand.Level.String(), Capacity: demand.Limit.Capacity(), Source: d.Source,
+			Rule: demand.Limit, Level: demand.Level.String(), Capacity: demand.Limit.Capacity(), Source: d.Source,
 		}
 		// What a node's own quotas have left says nothing about the bucket.
 		if f.Unknown = result.Unknown || d.Source == sluice.Degraded || d.Source == sluice.Unknown; f.Unknown {

@@ -156,7 +156,8 @@ func (a *Applied) demand(namespace string) sluice.Demand {
 	d := sluice.Demand{
 		Key:   sluice.Key{Namespace: namespace, Entity: a.Entity, Resource: a.Resource, Limit: a.Limit},
 		Limit: a.Setting.Limit, OnUnavailable: a.Setting.OnUnavailable,
-		Critical: a.Setting.Critical || a.terms.Critical, Shadow: a.Setting.Shadow || a.terms.Shadow, Level: a.Level,
+		Critical: a.Setting.Critical || a.terms.Critical, Shadow: a.Setting.Shadow || a.terms.Shadow,
+		Unannounced: a.terms.Unannounced, Level: a.Level,
 	}
 	if d.OnUnavailable == sluice.Degrade {
 		d.OnUnavailable = a.terms.OnUnavailable

@@ -14,10 +14,10 @@ type Used struct {
 	Entity   string        `json:"entity"`
 	Resource string        `json:"resource"`
 	Limit    string        `json:"limit"`
-	Start    time.Time     `json:"start,omitzero"` // of the hour or day; zero in a summary and in a total
-	Amount   sluice.Tokens `json:"amount"`         // net: the cost of what was taken less what was given back
-	Count    int64         `json:"count"`          // takes
-	Last     time.Time     `json:"last,omitzero"`  // when it was last taken, if that is known
+	Start    time.Time     `json:"start,omitzero"`     // of the hour or day; zero in a summary and in a total
+	Amount   sluice.Tokens `json:"consumed"`           // net: the cost of what was taken less what was given back
+	Count    int64         `json:"takes"`              // takes
+	Last     time.Time     `json:"lastTaken,omitzero"` // when it was last taken, if that is known
 }
 
 // UsedQuery selects usage in a time. Usage needs an entity, a resource or

@@ -95,24 +95,6 @@ func TestEstimatesAreSettledInTheHourOfTheTake(t *testing.T) {
 	a.wants(catalog.Total, "14000 in 20 at 0")
 }
 
-// TestFiguresThatAreNotKnown are left out of a panel, and raise no alarm.
-func TestFiguresThatAreNotKnown(t *testing.T) {
-	for want, f := range map[string]catalog.Figure{
-		`{"entity":"alice","limit":"rpm","numbers":"10/minute","level":"system","capacity":10,"remaining":0,"utilization":100,"resetAfter":5,"alarm":"critical","upgrade":true}`: {
-			Entity: "alice", Limit: "rpm", Numbers: sluice.MustParse("10/minute"), Level: "system", Capacity: 10 * sluice.Token,
-			Utilization: 100, ResetAfter: 5, Alarm: catalog.AlarmCritical, Upgrade: true,
-		},
-		`{"entity":"alice","limit":"rpm","numbers":"10/minute","level":"system","capacity":10,"upgrade":false,"unknown":true}`: {
-			Entity: "alice", Limit: "rpm", Numbers: sluice.MustParse("10/minute"), Level: "system", Capacity: 10 * sluice.Token, Unknown: true,
-		},
-	} {
-		got, err := f.MarshalJSON()
-		if err != nil || string(got) != want {
-			t.Errorf("%+v is %s, %v, want %s", f, got, err, want)
-		}
-	}
-}
-
 // TestTotalsAreReadInParts: however many series are asked for, no statement asks
 // a store for more than it takes.
 func TestTotalsAreReadInParts(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/idempotency"
 )
 
 // Config configures a [Client].
@@ -110,8 +111,9 @@ type call struct {
 	method  string
 	path    []string // its segments, not escaped
 	query   url.Values
-	version int64 // the only one to be changed; 0 for any
-	body    any   // written as JSON, or an io.Reader
+	version int64  // the only one to be changed; 0 for any
+	key     string // makes it safe to repeat; "" for none
+	body    any    // written as JSON, or an io.Reader
 }
 
 // do sends a request and reads the answer into into, unless that is nil. The
@@ -194,6 +196,9 @@ func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	}
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if err := idempotency.SetKey(request.Header, r.key); err != nil {
+		return nil, err
 	}
 	if r.version != 0 {
 		request.Header.Set("If-Match", strconv.Quote(strconv.FormatInt(r.version, 10)))

@@ -2,6 +2,8 @@ package client
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -9,40 +11,39 @@ import (
 
 // decisionJSON is a decision as the server writes it.
 type decisionJSON struct {
-	Allowed      bool          `json:"allowed"`
-	RetryAfterMs *int64        `json:"retryAfterMs"` // null for never
-	Limit        string        `json:"limit"`
-	Entity       string        `json:"entity"`
-	Granted      sluice.Tokens `json:"granted"`
-	Source       string        `json:"source"`
-	Repeated     bool          `json:"repeated"`
-	Lease        string        `json:"lease"`
-	Results      []resultJSON  `json:"results"`
+	Allowed    bool          `json:"allowed"`
+	RetryAfter *seconds      `json:"retryAfter"` // null for never
+	Limit      string        `json:"limit"`
+	Entity     string        `json:"entity"`
+	Granted    sluice.Tokens `json:"granted"`
+	Source     string        `json:"source"`
+	Repeated   bool          `json:"repeated"`
+	Lease      string        `json:"lease"`
+	Results    []resultJSON  `json:"results"`
 }
 
 type resultJSON struct {
-	Name          string         `json:"name"`
-	Entity        string         `json:"entity"`
-	Resource      string         `json:"resource"`
-	Rule          sluice.Limit   `json:"rule"`
-	From          string         `json:"from"`
-	Fits          bool           `json:"fits"`
-	RetryAfterMs  *int64         `json:"retryAfterMs"`
-	LatestAfterMs *int64         `json:"latestAfterMs"` // absent if it is no later
-	Cost          sluice.Tokens  `json:"cost"`
-	Consumed      sluice.Tokens  `json:"consumed"`
-	Returned      sluice.Tokens  `json:"returned"`
-	Remaining     *sluice.Tokens `json:"remaining"` // absent if it is not known
-	Free          *sluice.Tokens `json:"free"`      // absent if it is Remaining
-	ResetAfterMs  int64          `json:"resetAfterMs"`
-	Shadow        bool           `json:"shadow"`
+	Limit       string         `json:"limit"`
+	Entity      string         `json:"entity"`
+	Resource    string         `json:"resource"`
+	Rule        sluice.Limit   `json:"rule"`
+	Level       string         `json:"level"`
+	Fits        bool           `json:"fits"`
+	RetryAfter  *seconds       `json:"retryAfter"`
+	LatestAfter *seconds       `json:"latestAfter"` // absent if it is no later
+	Cost        sluice.Tokens  `json:"cost"`
+	Consumed    sluice.Tokens  `json:"consumed"`
+	Returned    sluice.Tokens  `json:"returned"`
+	Remaining   *sluice.Tokens `json:"remaining"` // absent if it is not known
+	Held        sluice.Tokens  `json:"held"`
+	ResetAfter  seconds        `json:"resetAfter"`
+	Shadow      bool           `json:"shadow"`
 }
 
-// decision is the same as the library has it. Times are rounded up to whole
-// milliseconds.
+// decision is the same as the library has it.
 func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, error) {
 	d := sluice.Decision{
-		Allowed: j.Allowed, Granted: j.Granted, RetryAfter: retry(j.RetryAfterMs),
+		Allowed: j.Allowed, Granted: j.Granted, RetryAfter: retry(j.RetryAfter),
 		Repeated: j.Repeated, ID: j.Lease, Time: time.Now(),
 		Demands: make([]sluice.Demand, len(j.Results)), Results: make([]sluice.Result, len(j.Results)),
 	}
@@ -56,26 +57,23 @@ func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, err
 	for i := range j.Results {
 		r := &j.Results[i]
 		demand := &d.Demands[i]
-		demand.Key = sluice.Key{Namespace: namespace, Entity: r.Entity, Resource: r.Resource, Limit: r.Name}
+		demand.Key = sluice.Key{Namespace: namespace, Entity: r.Entity, Resource: r.Resource, Limit: r.Limit}
 		demand.Limit, demand.Shadow, demand.Cost = r.Rule, r.Shadow, r.Cost
-		if demand.Level, ok = named(r.From, sluice.LevelCall); !ok {
-			return d, fmt.Errorf("from %q: this client is older than the server", r.From)
+		if demand.Level, ok = named(r.Level, sluice.LevelCall); !ok {
+			return d, fmt.Errorf("level %q: this client is older than the server", r.Level)
 		}
 		result := sluice.Result{
 			Fits: r.Fits, Consumed: r.Consumed, Returned: r.Returned, Unknown: r.Remaining == nil,
-			RetryAfter: retry(r.RetryAfterMs), ResetAfter: milliseconds(r.ResetAfterMs),
+			RetryAfter: retry(r.RetryAfter), ResetAfter: time.Duration(r.ResetAfter),
 		}
-		if result.LatestAfter = result.RetryAfter; r.LatestAfterMs != nil {
-			result.LatestAfter = milliseconds(*r.LatestAfterMs)
+		if result.LatestAfter = result.RetryAfter; r.LatestAfter != nil {
+			result.LatestAfter = time.Duration(*r.LatestAfter)
 		}
 		if r.Remaining != nil {
-			result.Remaining, result.Free = *r.Remaining, *r.Remaining
-		}
-		if r.Free != nil {
-			result.Free = *r.Free
+			result.Remaining, result.Free = *r.Remaining, *r.Remaining-r.Held
 		}
 		d.Results[i] = result
-		if r.Name == j.Limit && r.Entity == j.Entity {
+		if r.Limit == j.Limit && r.Entity == j.Entity {
 			d.Decider = i
 		}
 	}
@@ -100,16 +98,26 @@ func named[T interface {
 	return 0, false
 }
 
-// wholeMilliseconds rounds up, so that nobody comes back too early.
-func wholeMilliseconds(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+// seconds is a duration as JSON has it: a number of seconds, rounded up to
+// milliseconds so that nobody comes back too early.
+type seconds time.Duration
+
+// MarshalJSON writes the number.
+func (s seconds) MarshalJSON() ([]byte, error) {
+	ms := (time.Duration(s) + time.Millisecond - 1) / time.Millisecond
+	return strconv.AppendFloat(nil, float64(ms)/1000, 'f', -1, 64), nil
 }
 
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *seconds) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseFloat(string(b), 64)
+	*s = seconds(time.Duration(math.Round(n*1000)) * time.Millisecond)
+	return err
+}
 
-func retry(ms *int64) time.Duration {
-	if ms == nil {
+func retry(after *seconds) time.Duration {
+	if after == nil {
 		return sluice.Never
 	}
-	return milliseconds(*ms)
+	return time.Duration(*after)
 }

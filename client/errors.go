@@ -39,20 +39,20 @@ func (e *Error) Error() string {
 
 // meanings are what codes mean in the library.
 var meanings = map[string][]error{
-	"not_found":        {catalog.ErrNotFound, schedule.ErrNotFound, idempotency.ErrNotFound},
-	"exists":           {catalog.ErrExists},
-	"changed":          {catalog.ErrConflict},
-	"has_children":     {catalog.ErrHasChildren},
-	"in_use":           {catalog.ErrInUse},
-	"bad_credential":   {catalog.ErrKey},
-	"lease_closed":     {sluice.ErrLeaseClosed},
-	"request_mismatch": {sluice.ErrRequestMismatch},
-	"unavailable":      {sluice.ErrUnavailable},
-	"unknown":          {sluice.ErrUnknown},
-	"conflict":         {schedule.ErrConflict},
-	"claim_lost":       {schedule.ErrClaimLost, idempotency.ErrLost},
-	"not_crashed":      {idempotency.ErrNotCrashed},
-	"full":             {idempotency.ErrFull, sluice.ErrUnavailable},
+	"not_found":      {catalog.ErrNotFound, schedule.ErrNotFound, idempotency.ErrNotFound},
+	"exists":         {catalog.ErrExists},
+	"changed":        {catalog.ErrConflict},
+	"has_children":   {catalog.ErrHasChildren},
+	"in_use":         {catalog.ErrInUse},
+	"bad_credential": {catalog.ErrKey},
+	"lease_closed":   {sluice.ErrLeaseClosed},
+	"key_reused":     {sluice.ErrRequestMismatch},
+	"unavailable":    {sluice.ErrUnavailable},
+	"unknown":        {sluice.ErrUnknown},
+	"conflict":       {schedule.ErrConflict},
+	"claim_lost":     {schedule.ErrClaimLost, idempotency.ErrLost},
+	"not_crashed":    {idempotency.ErrNotCrashed},
+	"full":           {idempotency.ErrFull, sluice.ErrUnavailable},
 }
 
 // Is reports whether target is an error of the library that means the same.

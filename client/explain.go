@@ -26,7 +26,7 @@ type AppliedLimit struct {
 	Limit    string       `json:"limit"`
 	Label    string       `json:"label,omitempty"` // its name in the headers and answers of requests
 	Rule     sluice.Limit `json:"rule"`
-	From     string       `json:"from"` // the level
+	Level    string       `json:"level"`
 	Kept     catalog.From `json:"kept"` // where: stored, file, default or override
 	Until    time.Time    `json:"until,omitzero"`
 	Reason   string       `json:"reason,omitempty"` // of an override

@@ -86,15 +86,15 @@ func (c *Client) SetOverride(ctx context.Context, o catalog.Override) (catalog.O
 		onUnavailable = o.Setting.OnUnavailable.String()
 	}
 	return ask[catalog.Override](ctx, c, put(0, struct {
-		Limit         sluice.Limit `json:"limit"`
-		OnUnavailable string       `json:"on_unavailable,omitempty"`
+		Rule          sluice.Limit `json:"rule"`
+		OnUnavailable string       `json:"onUnavailable,omitempty"`
 		Critical      bool         `json:"critical,omitempty"`
 		Shadow        bool         `json:"shadow,omitempty"`
 		Resource      string       `json:"resource,omitempty"`
 		Until         time.Time    `json:"until"`
 		Reason        string       `json:"reason,omitempty"`
 	}{
-		Limit: o.Setting.Limit, OnUnavailable: onUnavailable, Critical: o.Setting.Critical, Shadow: o.Setting.Shadow,
+		Rule: o.Setting.Limit, OnUnavailable: onUnavailable, Critical: o.Setting.Critical, Shadow: o.Setting.Shadow,
 		Resource: o.Resource, Until: o.Until, Reason: o.Reason,
 	}, "overrides", o.Entity, o.Limit))
 }

@@ -25,7 +25,7 @@ type LimitStatus struct {
 	Resource    string        `json:"resource"`
 	Limit       string        `json:"limit"`
 	Rule        sluice.Limit  `json:"rule"`
-	From        string        `json:"from"` // the level, as sluice.Level writes it
+	Level       string        `json:"level"` // as sluice.Level writes it
 	Capacity    sluice.Tokens `json:"capacity"`
 	Remaining   sluice.Tokens `json:"-"`
 	Utilization float64       `json:"-"` // percent; above 100 is a debt
@@ -57,34 +57,34 @@ type Activity struct {
 
 // Total is what was ever taken from a bucket.
 type Total struct {
-	Amount sluice.Tokens `json:"amount"` // less what was given back
-	Takes  int64         `json:"takes"`
-	Last   time.Time     `json:"last,omitzero"` // zero if that is not known
+	Consumed  sluice.Tokens `json:"consumed"` // less what was given back
+	Takes     int64         `json:"takes"`
+	LastTaken time.Time     `json:"lastTaken,omitzero"` // zero if that is not known
 }
 
 // Node is what one node was asked of a bucket in the last minute, and who waits
 // there now.
 type Node struct {
-	Allowed       int64 `json:"allowed"`
-	Limited       int64 `json:"limited"`
-	Failed        int64 `json:"failed"`
-	Waiting       int   `json:"waiting"` // callers in line
-	LongestWaitMs int64 `json:"longestWaitMs,omitempty"`
+	Allowed     int64   `json:"allowed"`
+	Limited     int64   `json:"limited"`
+	Failed      int64   `json:"failed"`
+	Waiting     int     `json:"waiting"`               // callers in line
+	LongestWait float64 `json:"longestWait,omitempty"` // seconds
 }
 
 // limitStatusJSON is what may not be known, as the server writes it.
 type limitStatusJSON struct {
 	Remaining   *sluice.Tokens `json:"remaining,omitempty"`
 	Utilization *float64       `json:"utilization,omitempty"`
-	Ms          *int64         `json:"resetAfterMs,omitempty"`
+	ResetAfter  *seconds       `json:"resetAfter,omitempty"`
 }
 
 // MarshalJSON writes what the server does.
 func (l LimitStatus) MarshalJSON() ([]byte, error) {
 	type plain LimitStatus
 	var known limitStatusJSON
-	if ms := wholeMilliseconds(l.ResetAfter); !l.Unknown {
-		known = limitStatusJSON{&l.Remaining, &l.Utilization, &ms}
+	if !l.Unknown {
+		known = limitStatusJSON{&l.Remaining, &l.Utilization, (*seconds)(&l.ResetAfter)}
 	}
 	return json.Marshal(struct {
 		plain
@@ -101,8 +101,8 @@ func (l *LimitStatus) UnmarshalJSON(b []byte) error {
 	}{plain: (*plain)(l)}
 	err := json.Unmarshal(b, &j)
 	known := &j.limitStatusJSON
-	if l.Unknown = known.Remaining == nil || known.Utilization == nil || known.Ms == nil; !l.Unknown {
-		l.Remaining, l.Utilization, l.ResetAfter = *known.Remaining, *known.Utilization, milliseconds(*known.Ms)
+	if l.Unknown = known.Remaining == nil || known.Utilization == nil || known.ResetAfter == nil; !l.Unknown {
+		l.Remaining, l.Utilization, l.ResetAfter = *known.Remaining, *known.Utilization, time.Duration(*known.ResetAfter)
 	}
 	return err
 }
@@ -145,8 +145,8 @@ func (k Bucket) MarshalJSON() ([]byte, error) {
 	type plain Bucket
 	return json.Marshal(struct {
 		plain
-		Ms int64 `json:"resetAfterMs"`
-	}{plain(k), wholeMilliseconds(k.ResetAfter)})
+		ResetAfter seconds `json:"resetAfter"`
+	}{plain(k), seconds(k.ResetAfter)})
 }
 
 // UnmarshalJSON reads what the server writes.
@@ -154,11 +154,9 @@ func (k *Bucket) UnmarshalJSON(b []byte) error {
 	type plain Bucket
 	j := struct {
 		*plain
-		Ms int64 `json:"resetAfterMs"`
-	}{plain: (*plain)(k)}
-	err := json.Unmarshal(b, &j)
-	k.ResetAfter = milliseconds(j.Ms)
-	return err
+		ResetAfter *seconds `json:"resetAfter"`
+	}{(*plain)(k), (*seconds)(&k.ResetAfter)}
+	return json.Unmarshal(b, &j)
 }
 
 // RuleText returns the bucket's rule, and the one that has replaced it if the

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"

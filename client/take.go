@@ -29,7 +29,8 @@ type Take struct {
 	Limits map[string]sluice.Limit
 
 	// ID makes the take safe to repeat for a minute, or for as long as a
-	// lease lives: with the same ID the answer is the same.
+	// lease lives: with the same ID the answer is the same. It goes as the
+	// header Idempotency-Key and is printable ASCII.
 	ID string
 
 	// Keep is how long a lease lives; 0 means a minute.
@@ -55,14 +56,15 @@ type takeJSON struct {
 	Wait     string                  `json:"wait,omitempty"`
 	Priority string                  `json:"priority,omitempty"`
 	Keep     string                  `json:"keep,omitempty"`
-	ID       string                  `json:"id,omitempty"`
 }
 
 var errTwoCosts = &sluice.FieldError{Field: "take.costs", Value: "beside a cost", Reason: "give one cost for all limits, or one for each by name"}
 
+var errTwoIDs = &sluice.FieldError{Field: "take.id", Value: "another one", Reason: "takes that go together have one ID, which is for the whole request"}
+
 func (t *Take) body() (*takeJSON, error) {
 	b := &takeJSON{
-		Entity: t.Entity, Resource: t.Resource, Tier: t.Tier, Limits: t.Limits, ID: t.ID, Keep: span(t.Keep),
+		Entity: t.Entity, Resource: t.Resource, Tier: t.Tier, Limits: t.Limits, Keep: span(t.Keep),
 	}
 	switch {
 	case t.Cost != 0 && len(t.Costs) > 0:
@@ -91,7 +93,9 @@ func (c *Client) decide(ctx context.Context, t *Take, path string, set func(*tak
 		set(body)
 	}
 	var answer decisionJSON
-	if err := c.do(ctx, post(body, path), &answer, http.StatusTooManyRequests); err != nil {
+	request := post(body, path)
+	request.key = t.ID
+	if err := c.do(ctx, request, &answer, http.StatusTooManyRequests); err != nil {
 		return sluice.Decision{}, "", err
 	}
 	d, err := answer.decision(c.namespace, t)
@@ -158,11 +162,16 @@ type Outcome struct {
 
 // Takes decides several takes in one request, each by itself. There is an
 // outcome for each; the error is for what concerns all of them, and then none
-// was taken, unless it wraps sluice.ErrUnknown. At most 100 go at once.
+// was taken, unless it wraps sluice.ErrUnknown. At most 100 go at once. If they
+// have an ID, it is the same one for all of them: that of the request.
 func (c *Client) Takes(ctx context.Context, takes ...Take) ([]Outcome, error) {
 	bodies := make([]*takeJSON, len(takes))
+	request := post(map[string]any{"takes": bodies}, "takes")
 	for i := range takes {
 		var err error
+		if request.key = takes[0].ID; takes[i].ID != request.key {
+			return nil, errTwoIDs
+		}
 		if bodies[i], err = takes[i].body(); err != nil {
 			return nil, err
 		}
@@ -172,7 +181,7 @@ func (c *Client) Takes(ctx context.Context, takes ...Take) ([]Outcome, error) {
 			decisionJSON
 			Problem *Error
 		}
-	}](ctx, c, post(map[string]any{"takes": bodies}, "takes"))
+	}](ctx, c, request)
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func TestTheThreeTiersOfARESTAPI(t *testing.T) {
 					}
 				}
 				p := refused(t, address, "POST", "/api/payment/42", tier.name+"-two")
-				if !slices.Equal(p.Violated, []string{"payment"}) || p.Quota != strconv.Itoa(tier.payments)+"/5m" {
+				if !slices.Equal(p.Violated, []string{"payment"}) || p.Rule != strconv.Itoa(tier.payments)+"/5m" {
 					t.Errorf("payments: %+v", p)
 				}
 				if response, _ := send("GET", "/api/users", "two"); response.StatusCode != 204 {

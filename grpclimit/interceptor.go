@@ -165,7 +165,7 @@ func refusal(c *httplimit.Call) error {
 		}
 	}
 	info := &errdetails.ErrorInfo{Reason: p.Code, Domain: "sluice", Metadata: map[string]string{}}
-	for name, value := range map[string]string{"tier": p.Tier, "limit": p.Limit, "quota": p.Quota} {
+	for name, value := range map[string]string{"tier": p.Tier, "limit": p.Limit, "rule": p.Rule} {
 		if value != "" {
 			info.Metadata[name] = value
 		}

@@ -158,7 +158,7 @@ func TestUnaryCallsAreLimited(t *testing.T) {
 		case *errdetails.QuotaFailure:
 			found["quota"] = len(d.Violations) == 1 && d.Violations[0].Subject == "global"
 		case *errdetails.ErrorInfo:
-			found["info"] = d.Reason == "ERR_RATE_LIMIT" && d.Metadata["tier"] == "free" && d.Metadata["limit"] == "global" && d.Metadata["quota"] == "3/hour"
+			found["info"] = d.Reason == "ERR_RATE_LIMIT" && d.Metadata["tier"] == "free" && d.Metadata["limit"] == "global" && d.Metadata["rule"] == "3/hour"
 		case *errdetails.Help:
 			found["help"] = len(d.Links) == 2
 		}

@@ -19,6 +19,7 @@ const (
 	hReset     = "Ratelimit-Reset"
 	hCost      = "X-Ratelimit-Cost"
 	hSource    = "X-Ratelimit-Source"
+	hAfter     = "X-Ratelimit-Reset-After"
 	hDegraded  = "X-Ratelimit-Degraded"
 	hRetry     = "Retry-After"
 	hWarning   = "Warning"
@@ -38,7 +39,7 @@ func (c *Call) Headers(h http.Header) {
 		if want.IETF {
 			c.ietf(h)
 		}
-		if want.Legacy || want.XRateLimit || want.Cost || want.Source || c.degraded() {
+		if want.Legacy || want.XRateLimit || want.ResetAfter || want.Cost || want.Source || c.degraded() {
 			c.others(want)
 		}
 	}
@@ -52,17 +53,25 @@ func (c *Call) Headers(h http.Header) {
 
 // others writes all but what most policies want.
 func (c *Call) others(want *policy.Headers) {
-	if want.Legacy {
-		c.plain("", false)
-	}
-	if want.XRateLimit {
-		c.plain("X-", true)
+	if i := c.shown(); i >= 0 {
+		if want.Legacy {
+			c.plain(i, "", false)
+		}
+		if want.XRateLimit {
+			c.plain(i, "X-", true)
+		}
+		if r := &c.Decision.Results[i]; want.ResetAfter && !r.Unknown {
+			if after, ok := renewal(r); ok {
+				ms := sluice.Tokens((after + time.Millisecond - 1) / time.Millisecond) // which are written with three decimals
+				c.value(hAfter, append(c.buf, ms.String()...))
+			}
+		}
 	}
 	if want.Cost {
-		c.value(hCost, append(c.buf, c.Route.Cost.String()...))
+		c.value(hCost, append(c.buf, c.cost().String()...))
 	}
 	if want.Source {
-		c.value(hSource, append(c.buf, source(c.Decision.Source)...))
+		c.value(hSource, append(c.buf, c.Decision.Source.String()...))
 	}
 	if want.Degraded && c.degraded() {
 		c.value(hDegraded, append(c.buf, "true"...))
@@ -70,15 +79,35 @@ func (c *Call) others(want *policy.Headers) {
 	}
 }
 
-func (c *Call) degraded() bool {
-	return c.Decision.Source == sluice.Degraded || c.Decision.Source == sluice.Unknown
+// cost is what the request costs, or else the take.
+func (c *Call) cost() sluice.Tokens {
+	if c.Route != nil {
+		return c.Route.Cost
+	}
+	return c.Decision.Demands[c.Decision.Decider].Charge()
 }
 
-func source(s sluice.Source) string {
-	if s == sluice.FromDenyCache {
-		return "deny-cache"
+// shown is the limit to tell about where there is room for one: the one that
+// decided, unless callers are not told about it; then the one with the smallest
+// share left; -1 for none.
+func (c *Call) shown() int {
+	d := &c.Decision
+	if !d.Demands[d.Decider].Unannounced {
+		return d.Decider
 	}
-	return s.String()
+	best, least := -1, 0.0
+	for i := range d.Demands {
+		demand := &d.Demands[i]
+		share := float64(d.Results[i].Remaining) / float64(demand.Limit.Capacity())
+		if !demand.Shadow && !demand.Unannounced && (best < 0 || share < least) {
+			best, least = i, share
+		}
+	}
+	return best
+}
+
+func (c *Call) degraded() bool {
+	return c.Decision.Source == sluice.Degraded || c.Decision.Source == sluice.Unknown
 }
 
 // value ends the value of a header.
@@ -120,18 +149,21 @@ func (c *Call) set(h http.Header, name, value string) {
 }
 
 // ietf sets RateLimit-Policy and RateLimit, which are structured fields, as the
-// IETF draft says (draft-ietf-httpapi-ratelimit-headers-11). Shadow limits
-// are nobody's business, and of a limit that could not be asked it is not known
+// IETF draft says (draft-ietf-httpapi-ratelimit-headers-11). Shadow limits and
+// those that are not announced are nobody's business, and of a limit that could not be asked it is not known
 // what is left.
 func (c *Call) ietf(h http.Header) {
 	if !c.described() {
 		c.describe()
 	}
+	if c.policies == "" {
+		return // callers are told of none
+	}
 	c.set(h, hPolicy, c.policies)
 	b := c.buf
 	for i := range c.quotas {
 		q, r := &c.quotas[i], &c.Decision.Results[i]
-		if q.shadow || r.Unknown {
+		if q.hidden || r.Unknown {
 			continue
 		}
 		if len(b) > 0 {
@@ -154,9 +186,12 @@ func (c *Call) ietf(h http.Header) {
 type quota struct {
 	label  string
 	limit  sluice.Limit
-	shadow bool
+	hidden bool
 	name   string // the label, written as a structured field is
 }
+
+// hidden reports whether callers are not told about a limit.
+func hidden(d *sluice.Demand) bool { return d.Shadow || d.Unannounced }
 
 // described reports whether the quotas are those of the demands. Mostly they are:
 // the last call was under the same limits.
@@ -166,7 +201,7 @@ func (c *Call) described() bool {
 		return false
 	}
 	for i := range demands {
-		if q, d := &c.quotas[i], &demands[i]; q.label != c.Labels[i] || q.limit != d.Limit || q.shadow != d.Shadow {
+		if q, d := &c.quotas[i], &demands[i]; q.label != c.Labels[i] || q.limit != d.Limit || q.hidden != hidden(d) {
 			return false
 		}
 	}
@@ -180,8 +215,8 @@ func (c *Call) describe() {
 	for i := range c.Decision.Demands {
 		d := &c.Decision.Demands[i]
 		name := string(appendName(nil, c.Labels[i]))
-		c.quotas = append(c.quotas, quota{c.Labels[i], d.Limit, d.Shadow, name})
-		if d.Shadow {
+		c.quotas = append(c.quotas, quota{c.Labels[i], d.Limit, hidden(d), name})
+		if hidden(d) {
 			continue
 		}
 		if len(b) > 0 {
@@ -191,23 +226,6 @@ func (c *Call) describe() {
 		b = appendQuota(b, &d.Limit)
 	}
 	c.policies = string(b)
-}
-
-// AppendItems writes what RateLimit and then what RateLimit-Policy says about one
-// limit, and returns where the second begins. RateLimit is empty if it is not
-// known what is left.
-func AppendItems(b []byte, name string, l *sluice.Limit, r *sluice.Result) (items []byte, policy int) {
-	start := len(b)
-	b = appendName(b, name)
-	end := len(b)
-	if !r.Unknown {
-		b = appendLeft(b, r)
-		policy = len(b)
-		b = append(b, b[start:end]...)
-	} else {
-		policy = start
-	}
-	return appendQuota(b, l), policy
 }
 
 // appendLeft writes what is left of a limit, and when there is more.
@@ -279,16 +297,16 @@ func renewal(r *sluice.Result) (after time.Duration, ok bool) {
 	return after, after != sluice.Never
 }
 
-// plain writes -Limit, -Remaining and -Reset of the limit that decided. The
+// plain writes -Limit, -Remaining and -Reset of a limit. The
 // reset is in seconds, or with date as a time in Unix seconds, which is what
 // those who read the headers with X- expect.
-func (c *Call) plain(prefix string, date bool) {
+func (c *Call) plain(i int, prefix string, date bool) {
 	names := [...]string{hLimit, hRemaining, hReset}
 	if prefix != "" {
 		names = [...]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
 	}
 	d := &c.Decision
-	limit, result := &d.Demands[d.Decider].Limit, &d.Results[d.Decider]
+	limit, result := &d.Demands[i].Limit, &d.Results[i]
 	c.value(names[0], strconv.AppendInt(c.buf, limit.Capacity().Whole(), 10))
 	if result.Unknown {
 		return

@@ -145,7 +145,7 @@ func TestARefusalSaysWhichLimitAndWhen(t *testing.T) {
 	p := a.problem
 	if p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || p.Status != 429 ||
 		!slices.Equal(p.Violated, []string{"global"}) || p.Code != "ERR_RATE_LIMIT" || p.Tier != "free" ||
-		p.Limit != "global" || p.Quota != "5/hour" || p.Docs != "https://example.com/docs" || p.Upgrade != "https://example.com/upgrade" ||
+		p.Limit != "global" || p.Rule != "5/hour" || p.Docs != "https://example.com/docs" || p.Upgrade != "https://example.com/upgrade" ||
 		p.RetryAfter == nil || *p.RetryAfter != 720 || p.Message == "" || p.Detail != p.Message {
 		t.Errorf("got %s", a.body)
 	}
@@ -431,7 +431,7 @@ func TestStoredLimitsTakeTheFilesPlace(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	ask(t, s.URL, "GET", "/", "X-API-Key", "pro")
-	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro"); a.StatusCode != 429 || a.problem.Quota != "2/hour" {
+	if a := ask(t, s.URL, "GET", "/", "X-API-Key", "pro"); a.StatusCode != 429 || a.problem.Rule != "2/hour" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 }

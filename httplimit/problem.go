@@ -26,15 +26,17 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	Error  string `json:"error,omitempty"` // the title, in plain JSON
 
-	Violated   []string `json:"violated-policies,omitempty"`
-	Code       string   `json:"code"`
-	Message    string   `json:"message"`
-	Tier       string   `json:"tier,omitempty"`
-	Limit      string   `json:"limit,omitempty"`      // the limit to wait longest for
-	Quota      string   `json:"quota,omitempty"`      // its numbers: "100/hour"
-	RetryAfter *int64   `json:"retryAfter,omitempty"` // seconds; absent if waiting does not help
-	Docs       string   `json:"documentation,omitempty"`
-	Upgrade    string   `json:"upgrade,omitempty"`
+	Violated   []string       `json:"violated-policies,omitempty"`
+	Code       string         `json:"code"`
+	Message    string         `json:"message"`
+	Tier       string         `json:"tier,omitempty"`
+	Limit      string         `json:"limit,omitempty"`      // the limit to wait longest for
+	Rule       string         `json:"rule,omitempty"`       // its rule: "100/hour"
+	Capacity   *sluice.Tokens `json:"capacity,omitempty"`   // what it has when nothing is used
+	Remaining  *sluice.Tokens `json:"remaining,omitempty"`  // what is not used; absent if that is not known
+	RetryAfter *int64         `json:"retryAfter,omitempty"` // seconds; absent if waiting does not help
+	Docs       string         `json:"documentation,omitempty"`
+	Upgrade    string         `json:"upgrade,omitempty"`
 
 	// LatestAfter is in how many seconds it passes at the latest if nobody
 	// else comes. It is there for concurrency limits only, whose RetryAfter
@@ -82,16 +84,30 @@ func (c *Call) refusal(p *Problem) {
 	d := &c.Decision
 	demand, result := d.Deciding()
 	for i := range d.Results {
-		if !d.Results[i].Fits && !d.Demands[i].Shadow {
+		if !d.Results[i].Fits && !hidden(&d.Demands[i]) {
 			p.Violated = append(p.Violated, c.Labels[i])
 		}
 	}
 	r := &c.Policy.Refusal
 	p.Type, p.Status, p.Code = typeQuota, http.StatusTooManyRequests, r.Code
 	p.Title = "Request cannot be satisfied as assigned quota has been exceeded"
-	p.Limit, p.Quota = c.Labels[d.Decider], demand.Limit.String()
-	if d.Source < sluice.Degraded {
+	if demand.Unannounced {
+		if p.Message = r.Message; p.Message == "" {
+			p.Message = "too many requests"
+			if p.RetryAfter != nil {
+				p.Message += fmt.Sprintf("; retry in %d s", *p.RetryAfter)
+			}
+		}
+		return
+	}
+	p.Limit, p.Rule = c.Labels[d.Decider], demand.Limit.String()
+	capacity := demand.Limit.Capacity()
+	p.Capacity = &capacity
+	if d.Source < sluice.Degraded { // a local quota says nothing about what is left
 		p.Upgrade = c.Policy.Upgrade(c.Tier)
+		if !result.Unknown {
+			p.Remaining = &result.Remaining
+		}
 	}
 	if result.LatestAfter > d.RetryAfter && result.LatestAfter != sluice.Never {
 		seconds := ceilSeconds(result.LatestAfter)
@@ -106,7 +122,7 @@ func (c *Call) refusal(p *Problem) {
 		of = fmt.Sprintf(" of the %s tier", p.Tier)
 	}
 	if p.RetryAfter == nil {
-		p.Message = fmt.Sprintf("a request at a cost of %s can never pass the limit %s%s (%s)", demand.Charge(), p.Limit, of, p.Quota)
+		p.Message = fmt.Sprintf("a request at a cost of %s can never pass the limit %s%s (%s)", demand.Charge(), p.Limit, of, p.Rule)
 		return
 	}
 	why := "the limit %s%s (%s) is exhausted"
@@ -116,7 +132,7 @@ func (c *Call) refusal(p *Problem) {
 	case result.Held:
 		why = "what is left of the limit %s%s (%s) is held by nodes"
 	}
-	p.Message = fmt.Sprintf(why+"; retry in %d s", p.Limit, of, p.Quota, *p.RetryAfter)
+	p.Message = fmt.Sprintf(why+"; retry in %d s", p.Limit, of, p.Rule, *p.RetryAfter)
 	switch {
 	case p.LatestAfter != nil:
 		p.Message += fmt.Sprintf(", at the latest in %d s", *p.LatestAfter)

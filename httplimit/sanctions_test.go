@@ -66,7 +66,7 @@ func TestEmergencyLimitsApplyOnTop(t *testing.T) {
 			break
 		}
 	}
-	if !slices.Equal(a.problem.Violated, []string{"emergency"}) || a.problem.Quota != "2/hour" {
+	if !slices.Equal(a.problem.Violated, []string{"emergency"}) || a.problem.Rule != "2/hour" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 }

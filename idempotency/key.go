@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/sluice-go/sluice"
 )
 
 // KeyHeader is the request header that carries the key.
@@ -54,4 +56,18 @@ func KeyOf(h http.Header) (key string, ok bool, err error) {
 		return "", true, errKeySize
 	}
 	return key, true, nil
+}
+
+// SetKey gives a request its key, as a string of structured fields; none if key
+// is "".
+func SetKey(h http.Header, key string) error {
+	if key == "" {
+		return nil
+	}
+	text, err := httpsfv.Marshal(httpsfv.NewItem(key))
+	if err != nil || len(key) > MaxKey {
+		return &sluice.FieldError{Field: KeyHeader, Value: key, Reason: "must be 1 to 255 printable ASCII characters"}
+	}
+	h.Set(KeyHeader, text)
+	return nil
 }

@@ -93,7 +93,7 @@ func (v Verdict) String() string {
 	return name(v, verdictNames...)
 }
 
-var verdictNames = []string{"claimed", "taken_over", "busy", "unknown", "finished", "mismatch"}
+var verdictNames = []string{"claimed", "takenOver", "busy", "unknown", "finished", "mismatch"}
 
 // MarshalText writes the verdict's name.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }

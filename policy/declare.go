@@ -29,7 +29,7 @@ func (f *document) declaration() *catalog.Declaration {
 		d.Resources[name] = f.settings(name, r.Limit)
 	}
 	for name, s := range f.Limits.all() {
-		d.Terms[name] = catalog.Terms{OnUnavailable: f.onUnavailable(name), Critical: s.Criticality == "critical", Shadow: s.Shadow, Counts: s.kind.counts()}
+		d.Terms[name] = catalog.Terms{OnUnavailable: f.onUnavailable(name), Critical: s.Criticality == "critical", Shadow: s.Shadow, Unannounced: s.unannounced(), Counts: s.kind.counts()}
 		if s.Limit != nil {
 			d.Resources[name] = f.settings(name, s.Limit)
 		}

@@ -47,12 +47,15 @@ type setRule struct {
 	Missing       string       `yaml:"missing" enum:"share,skip" doc:"Requests without the header or claim: share one bucket, or are not counted. Default: share."`
 	Criticality   string       `yaml:"criticality" enum:"normal,critical" doc:"Critical limits are always decided by the store itself. Default: normal."`
 	Shadow        bool         `yaml:"shadow" doc:"Decide and count, but never block."`
+	Announce      *bool        `yaml:"announce" doc:"Whether callers are told about it. With false they are told when to come back, and neither its name nor its numbers. Default: true."`
 	OnUnavailable *Unavailable `yaml:"on_unavailable" doc:"What to answer when the store cannot be asked."`
 
 	// What compiling makes of it.
 	name, source, prefix string
 	kind                 Kind
 }
+
+func (s *setRule) unannounced() bool { return s.Announce != nil && !*s.Announce }
 
 // endpointRule is what is special about some requests.
 type endpointRule struct {

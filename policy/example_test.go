@@ -58,5 +58,5 @@ limits:
 	// Output:
 	// policy.yaml:3:17: limits.global.per: is "adress", and one of caller, key, user, ip, everyone, header:NAME, claim:NAME was expected
 	// policy.yaml:3:32: limits.global.limit: limit "100/minte": "minte" is not a period: want a unit such as s, minute, h, day or week, with a number before it if it is not one; did you mean "100/minute"?
-	// policy.yaml:4:12: limits.search.mach: is not a setting here; expected one of per, limit, match, access, missing, criticality, shadow, on_unavailable; did you mean "match"?
+	// policy.yaml:4:12: limits.search.mach: is not a setting here; expected one of per, limit, match, access, missing, criticality, shadow, announce, on_unavailable; did you mean "match"?
 }

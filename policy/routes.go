@@ -284,6 +284,7 @@ func (r *router) table(k routeKey, e *endpointRule) []Set {
 			Name: rule.name, Kind: rule.kind, Source: rule.source, SkipMissing: rule.Missing == "skip",
 			costs: e.Cost, prefix: rule.prefix,
 			shadow:        rule.Shadow || e.Shadow,
+			unannounced:   rule.unannounced(),
 			critical:      rule.Criticality == "critical" || e.Criticality == "critical",
 			onUnavailable: r.unavailable(rule.OnUnavailable, e.OnUnavailable, k.write),
 		})

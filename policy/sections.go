@@ -11,6 +11,7 @@ type Headers struct {
 	Send             []string      `yaml:"send" enum:"ietf,legacy,x-ratelimit" doc:"Families of headers: ietf is RateLimit and RateLimit-Policy, legacy is RateLimit-Limit, -Remaining and -Reset, x-ratelimit the same with X- in front. Default: ietf. An empty list sends none."`
 	RetryAfterJitter time.Duration `yaml:"retry_after_jitter" max:"1h" doc:"Up to this much is added to Retry-After at random, so that refused callers do not come back all at once."`
 	Cost             bool          `yaml:"cost" doc:"Send X-RateLimit-Cost."`
+	ResetAfter       bool          `yaml:"reset_after" doc:"Send X-RateLimit-Reset-After: in how many seconds there is more, to the millisecond."`
 	Source           bool          `yaml:"source" doc:"Send X-RateLimit-Source: who decided."`
 	Degraded         bool          `yaml:"degraded" doc:"Send X-RateLimit-Degraded and a Warning while the store is away. Default: true."`
 

@@ -71,6 +71,7 @@ type Set struct {
 	Resources string
 
 	shadow, critical bool
+	unannounced      bool
 	onUnavailable    sluice.OnUnavailable
 	costs            *costs
 	prefix           string
@@ -91,7 +92,7 @@ func (s *Set) Append(dst []sluice.Demand, r *catalog.Resolution, entity string) 
 		d := sluice.Demand{
 			Key:   sluice.Key{Namespace: r.Subject.Namespace, Entity: a.Entity, Resource: s.Name, Limit: a.Limit},
 			Limit: a.Setting.Limit, Level: a.Level, Cost: s.costs.of(a.Limit, a.Setting.Limit),
-			Shadow: s.shadow, Critical: s.critical, OnUnavailable: s.onUnavailable,
+			Shadow: s.shadow, Critical: s.critical, OnUnavailable: s.onUnavailable, Unannounced: s.unannounced,
 		}
 		if a.Entity == r.Subject.Entity {
 			d.Key.Entity = entity

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
@@ -25,13 +26,13 @@ func (s *server) activities(ctx context.Context, namespace string, keys []sluice
 	all := make([]client.Activity, len(keys))
 	for i := range keys {
 		if u, ok := totals[seriesOf(&keys[i])]; ok {
-			all[i].Total = &client.Total{Amount: u.Amount, Takes: u.Count, Last: u.Last}
+			all[i].Total = &client.Total{Consumed: u.Amount, Takes: u.Count, LastTaken: u.Last}
 		}
 		if s.activity != nil {
 			seen, queue := s.activity.Of(keys[i]), s.limiter.Waiting(keys[i])
 			all[i].Node = &client.Node{
 				Allowed: seen.Allowed, Limited: seen.Limited, Failed: seen.Failed,
-				Waiting: queue.Length, LongestWaitMs: queue.Longest.Milliseconds(),
+				Waiting: queue.Length, LongestWait: queue.Longest.Round(time.Millisecond).Seconds(),
 			}
 		}
 	}

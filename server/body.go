@@ -67,7 +67,7 @@ func badBody(err error, into reflect.Type) error {
 	case tooLarge(err), errors.As(err, &field): // it says all there is to say
 		return err
 	case errors.As(err, &kind) && kind.Type == reflect.TypeFor[duration]():
-		return badinput.Field(kind.Field, kind.Value, `must be a duration such as "1.5s" or "2h", or a number of milliseconds`)
+		return badinput.Field(kind.Field, kind.Value, rightDuration(kind.Value))
 	case errors.As(err, &kind):
 		return badinput.Field(cmp.Or(kind.Field, "body"), "a "+kind.Value, "must be "+wanted(kind.Type))
 	case errors.As(err, &syntax):
@@ -79,7 +79,11 @@ func badBody(err error, into reflect.Type) error {
 		if unquoted, err := strconv.Unquote(name); err == nil {
 			name = unquoted
 		}
-		return badinput.Field("body", fmt.Sprintf("unknown field %q", excerpt.Of(name)), "there are "+fieldsOf(into))
+		reason := "there are " + fieldsOf(into)
+		if name == "id" && into == reflect.TypeFor[takeRequest]() {
+			reason += "; what makes it safe to repeat is the header Idempotency-Key"
+		}
+		return badinput.Field("body", fmt.Sprintf("unknown field %q", excerpt.Of(name)), reason)
 	}
 	return badinput.Field("body", "unreadable", err.Error())
 }
@@ -116,8 +120,7 @@ func wanted(t reflect.Type) string {
 	return "an object"
 }
 
-// duration is written as people say it, "1.5s", or as a number of
-// milliseconds.
+// duration is written with its unit: "1.5s".
 type duration time.Duration
 
 func (d *duration) UnmarshalJSON(b []byte) error {
@@ -130,9 +133,14 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 			*d = duration(parsed)
 			return nil
 		}
-	} else if ms, err := strconv.ParseInt(string(b), 10, 64); err == nil && ms >= 0 && ms <= int64(time.Duration(1<<63-1)/time.Millisecond) {
-		*d = duration(ms) * duration(time.Millisecond)
-		return nil
 	}
 	return &json.UnmarshalTypeError{Value: cmp.Or(text, string(b)), Type: reflect.TypeFor[duration]()} // encoding/json adds the field
+}
+
+// rightDuration says what would be right in place of a wrong duration.
+func rightDuration(wrong string) string {
+	if _, err := strconv.ParseFloat(wrong, 64); err == nil {
+		return fmt.Sprintf(`must be a string with a unit: "%[1]ss" for seconds, "%[1]sms" for milliseconds`, excerpt.Of(wrong))
+	}
+	return `must be a duration such as "1.5s", "500ms" or "2h"`
 }

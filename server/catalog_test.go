@@ -148,7 +148,7 @@ func TestETags(t *testing.T) {
 	}
 	// Where it cannot be minded it is refused rather than passed over.
 	admin["If-Match"] = `"1"`
-	if r := s.raw(t, "PUT", "/v1/overrides/alice/rpm", `{"limit":"1/s","for":"1h","reason":"x"}`, admin); r.status != 400 || r.json["field"] != "If-Match" {
+	if r := s.raw(t, "PUT", "/v1/overrides/alice/rpm", `{"rule":"1/s","for":"1h","reason":"x"}`, admin); r.status != 400 || r.json["field"] != "If-Match" {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }
@@ -247,21 +247,21 @@ func TestBadSettings(t *testing.T) {
 	s := stage(t, nil)
 	admin := bearer(adminToken)
 	for _, c := range []struct{ path, body, field, detail string }{
-		{"/v1/limits/system", `{"limits":{"rpm":{"limit":"fast"}}}`, "limits.rpm.limit", "want for example"},
-		{"/v1/limits/system", `{"limits":{"rpm":"slow"}}`, "limits.rpm.limit", "want for example"},
-		{"/v1/limits/system", `{"limits":{"rpm":{"limit":"1/s","shade":true}}}`, "body", `unknown field "shade"`},
+		{"/v1/limits/system", `{"limits":{"rpm":{"rule":"fast"}}}`, "limits.rpm.rule", "want for example"},
+		{"/v1/limits/system", `{"limits":{"rpm":"slow"}}`, "limits.rpm.rule", "want for example"},
+		{"/v1/limits/system", `{"limits":{"rpm":{"rule":"1/s","shade":true}}}`, "body", `unknown field "shade"`},
 		{"/v1/limits/system", `{"limits":{"rpm":1}}`, "body", "must be an object"},
-		{"/v1/limits/system", `{"limits":{"rpm":{"limit":"1/s","on_unavailable":"pray"}}}`, "limits.rpm.on_unavailable", "degrade"},
-		{"/v1/limits/system", `{"limits":{"r p":{"limit":"1/s"}}}`, "limits", "letters"},
+		{"/v1/limits/system", `{"limits":{"rpm":{"rule":"1/s","onUnavailable":"pray"}}}`, "limits.rpm.onUnavailable", "degrade"},
+		{"/v1/limits/system", `{"limits":{"r p":{"rule":"1/s"}}}`, "limits", "letters"},
 		{"/v1/limits/system", `{"limits":{}}`, "limits", "1 to 8"},
 		{"/v1/limits/system", `{}`, "limits", "1 to 8"},
 		{"/v1/limits/system", `{"limit":{}}`, "body", "there are limits"},
-		{"/v1/overrides/alice/rpm", `{"limit":"1/s","for":"1h","reason":"x","shade":true}`, "body", "limit, on_unavailable, critical, shadow, resource, until, for, reason"},
-		{"/v1/overrides/alice/rpm", `{"limit":"1/s","for":"1h"}`, "reason", "why"},
-		{"/v1/overrides/alice/rpm", `{"limit":"1/s","reason":"x"}`, "until", "in the future"},
-		{"/v1/overrides/alice/rpm", `{"limit":"1/s","reason":"x","for":"1h","until":"2099-01-01T00:00:00Z"}`, "for", "combined with until"},
-		{"/v1/overrides/alice/rpm", `{"limit":"1/s","reason":"x","for":"9000h"}`, "until", "a year"},
-		{"/v1/overrides/alice/rpm", `{"limit":"","reason":"x","for":"1h"}`, "limit", "want for example"},
+		{"/v1/overrides/alice/rpm", `{"rule":"1/s","for":"1h","reason":"x","shade":true}`, "body", "rule, onUnavailable, critical, shadow, resource, until, for, reason"},
+		{"/v1/overrides/alice/rpm", `{"rule":"1/s","for":"1h"}`, "reason", "why"},
+		{"/v1/overrides/alice/rpm", `{"rule":"1/s","reason":"x"}`, "until", "in the future"},
+		{"/v1/overrides/alice/rpm", `{"rule":"1/s","reason":"x","for":"1h","until":"2099-01-01T00:00:00Z"}`, "for", "combined with until"},
+		{"/v1/overrides/alice/rpm", `{"rule":"1/s","reason":"x","for":"9000h"}`, "until", "a year"},
+		{"/v1/overrides/alice/rpm", `{"rule":"","reason":"x","for":"1h"}`, "rule", "want for example"},
 		{"/v1/entities/alice", `{"id":"bob"}`, "id", "that of the path"},
 		{"/v1/entities/alice", `{"cascade":true}`, "cascade", "parent"},
 		{"/v1/entities/%24x", `{}`, "id", "must not begin with $"},

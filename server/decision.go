@@ -10,24 +10,24 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/policy"
 )
 
 // Decisions are what the server writes most, so they are written by hand
 // rather than by reflection. The fields are, of every decision, allowed or
 // refused:
 //
-//	allowed, retryAfterMs (null for never), never, latestAfterMs, limit and
-//	entity (of the one that decided), remaining, granted, source, repeated,
-//	lease, results
+//	allowed, retryAfter (null for never), never, latestAfter, limit, entity,
+//	rule, capacity and remaining (of the one that decided), granted, source,
+//	repeated, lease, results
 //
 // and of each result:
 //
-//	name, entity, resource, rule, from, fits, retryAfterMs, never,
-//	latestAfterMs, cost, consumed, returned, remaining, free, resetAfterMs,
-//	shadow
+//	limit, entity, resource, rule, level, fits, retryAfter, never,
+//	latestAfter, cost, consumed, returned, remaining, held, resetAfter, shadow
 //
-// Those that are mostly empty are left out where they are, and remaining, free
-// and resetAfterMs where they are not known.
+// Those that are mostly empty are left out where they are, and remaining, held
+// and resetAfter where they are not known. Times are numbers of seconds.
 
 // appendDecision writes d. lease is the id of the lease that it gave, if any.
 func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
@@ -43,6 +43,10 @@ func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
 		b = appendString(b, demand.Key.Limit)
 		b = append(b, `,"entity":`...)
 		b = appendString(b, demand.Key.Entity)
+		b = append(b, `,"rule":`...)
+		b = append(b, rules.text(&demand.Limit)...)
+		b = append(b, `,"capacity":`...)
+		b = appendTokens(b, demand.Limit.Capacity())
 		if !result.Unknown {
 			b = append(b, `,"remaining":`...)
 			b = appendTokens(b, result.Remaining)
@@ -70,7 +74,7 @@ func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
 }
 
 func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
-	b = append(b, `{"name":`...)
+	b = append(b, `{"limit":`...)
 	b = appendString(b, demand.Key.Limit)
 	b = append(b, `,"entity":`...)
 	b = appendString(b, demand.Key.Entity)
@@ -80,7 +84,7 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 	}
 	b = append(b, `,"rule":`...)
 	b = append(b, rules.text(&demand.Limit)...)
-	b = append(b, `,"from":`...)
+	b = append(b, `,"level":`...)
 	b = appendString(b, demand.Level.String())
 	b = append(b, `,"fits":`...)
 	b = strconv.AppendBool(b, r.Fits)
@@ -100,11 +104,11 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 		b = append(b, `,"remaining":`...)
 		b = appendTokens(b, r.Remaining)
 		if r.Free != r.Remaining {
-			b = append(b, `,"free":`...)
-			b = appendTokens(b, r.Free)
+			b = append(b, `,"held":`...)
+			b = appendTokens(b, r.Remaining-r.Free)
 		}
-		b = append(b, `,"resetAfterMs":`...)
-		b = strconv.AppendInt(b, ceil(r.ResetAfter, time.Millisecond), 10)
+		b = append(b, `,"resetAfter":`...)
+		b = appendSeconds(b, r.ResetAfter)
 	}
 	if demand.Shadow {
 		b = append(b, `,"shadow":true`...)
@@ -115,10 +119,10 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 // appendWait tells "not yet" from "never", for which there is no number.
 func appendWait(b []byte, d time.Duration) []byte {
 	if d == sluice.Never {
-		return append(b, `,"retryAfterMs":null,"never":true`...)
+		return append(b, `,"retryAfter":null,"never":true`...)
 	}
-	b = append(b, `,"retryAfterMs":`...)
-	b = strconv.AppendInt(b, ceil(d, time.Millisecond), 10)
+	b = append(b, `,"retryAfter":`...)
+	b = appendSeconds(b, d)
 	return append(b, `,"never":false`...)
 }
 
@@ -128,8 +132,14 @@ func appendLatest(b []byte, retry, latest time.Duration) []byte {
 	if latest <= retry || latest == sluice.Never {
 		return b
 	}
-	b = append(b, `,"latestAfterMs":`...)
-	return strconv.AppendInt(b, ceil(latest, time.Millisecond), 10)
+	b = append(b, `,"latestAfter":`...)
+	return appendSeconds(b, latest)
+}
+
+// appendSeconds writes d as a number of seconds, rounded up to milliseconds.
+// As tokens, it has three decimals at most.
+func appendSeconds(b []byte, d time.Duration) []byte {
+	return appendTokens(b, sluice.Tokens(ceil(d, time.Millisecond)))
 }
 
 // ceil is d in whole units, rounded up: who comes back then is not too early.
@@ -193,16 +203,29 @@ func (r *ruleTexts) text(l *sluice.Limit) string {
 // jsonType is shared by the headers of all decisions.
 var jsonType = []string{"application/json"}
 
-// writeDecision answers a take: 200 or 429, with what is left in the headers.
-func writeDecision(w http.ResponseWriter, scratch []byte, d *sluice.Decision, allowed int, lease string) []byte {
-	scratch = rateLimit(w.Header(), scratch, d)
+// ietfHeaders is for servers without a policy.
+var ietfHeaders = policy.Policy{Headers: policy.Headers{IETF: true, Degraded: true}}
+
+// writeDecision answers a take: 200 or 429, with the headers that the policy
+// wants, as the middleware sends them. The call may be used again.
+func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *httplimit.Call, d *sluice.Decision, allowed int, lease string) []byte {
 	status := allowed
-	if !d.Allowed {
-		status = http.StatusTooManyRequests
-		if d.RetryAfter != sluice.Never {
-			w.Header().Set("Retry-After", strconv.FormatInt(max(ceil(d.RetryAfter, time.Second), 1), 10))
-		}
+	if call.Outcome = httplimit.Allowed; !d.Allowed {
+		status, call.Outcome = http.StatusTooManyRequests, httplimit.Refused
 	}
+	if call.Policy = &ietfHeaders; s.gate != nil {
+		call.Policy = s.gate.Policy()
+	}
+	call.Decision, call.RetryAfter, call.Labels = *d, d.RetryAfter, call.Labels[:0]
+	for i := range d.Demands {
+		label := d.Demands[i].Key.Limit
+		if entity := d.Demands[i].Key.Entity; entity != d.Demands[0].Key.Entity {
+			label = entity + "/" + label // an ancestor's
+		}
+		call.Labels = append(call.Labels, label)
+	}
+	call.Headers(w.Header())
+	call.Decision = sluice.Decision{}
 	scratch = append(appendDecision(scratch[:0], d, lease), '\n')
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
@@ -213,21 +236,4 @@ func writeDecision(w http.ResponseWriter, scratch []byte, d *sluice.Decision, al
 // writeSettled answers with a decision that is not about a take.
 func writeSettled(w http.ResponseWriter, d *sluice.Decision, lease string) {
 	writeJSON(w, http.StatusOK, "application/json", json.RawMessage(appendDecision(nil, d, lease)))
-}
-
-// rateLimit tells what is left of the limit that decided, as the IETF's draft
-// has it: RateLimit: "rpm";r=99;t=1 and RateLimit-Policy: "rpm";q=100;w=60.
-func rateLimit(h http.Header, b []byte, d *sluice.Decision) []byte {
-	if len(d.Results) == 0 {
-		return b
-	}
-	demand := &d.Demands[d.Decider]
-	b, policy := httplimit.AppendItems(b[:0], demand.Key.Limit, &demand.Limit, &d.Results[d.Decider])
-	text := string(b)
-	values := []string{text[:policy], text[policy:]}
-	if policy > 0 {
-		h["Ratelimit"] = values[:1:1]
-	}
-	h["Ratelimit-Policy"] = values[1:]
-	return b
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
@@ -31,10 +32,10 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 	if err != nil {
 		return demands, err
 	}
-	if q.ID != "" {
-		q.ID = c.mark() + q.ID
+	if q.id != "" {
+		q.id = c.mark() + q.id
 	}
-	id, err := scopedID(namespace, q.ID)
+	id, err := scopedID(namespace, idempotency.KeyHeader, q.id)
 	if err != nil {
 		return demands, err
 	}
@@ -77,12 +78,12 @@ func (q *takeRequest) check() error {
 
 // scopedID is the id under which a store keeps a take or a lease. It names the
 // namespace, so that nobody gets an answer or a lease of another one.
-func scopedID(namespace, id string) (string, error) {
+func scopedID(namespace, field, id string) (string, error) {
 	if id == "" {
 		return "", nil
 	}
 	if most := sluice.MaxID - 1 - len(namespace); len(id) > most {
-		return "", badinput.Field("id", id, fmt.Sprintf("must be at most %d bytes long", most))
+		return "", badinput.Field(field, id, fmt.Sprintf("must be at most %d bytes long", most))
 	}
 	return namespace + "/" + id, nil
 }

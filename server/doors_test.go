@@ -162,10 +162,10 @@ func listed(answer map[string]any, list string) (all []finding) {
 	entries, _ := answer[list].([]any)
 	for _, e := range entries {
 		e := object(e)
-		name := text(e, "limit") + text(e, "name")
+		name := text(e, "limit")
 		shadow, _ := e["shadow"].(bool)
 		fits, known := e["fits"].(bool)
-		f := finding{text(e, "entity"), text(e, "resource"), name, text(e, "rule"), text(e, "from"), fmt.Sprint(fits || shadow || !known)}
+		f := finding{text(e, "entity"), text(e, "resource"), name, text(e, "rule"), text(e, "level"), fmt.Sprint(fits || shadow || !known)}
 		all = append(all, f)
 	}
 	return all

@@ -34,7 +34,7 @@ func (e *explanation) list(applied []catalog.Applied, hidden []catalog.Hidden, s
 		a := &applied[i]
 		l := client.AppliedLimit{
 			Entity: a.Entity, Resource: a.Resource, Limit: a.Limit, Rule: a.Setting.Limit,
-			From: a.Level.String(), Kept: a.From, Until: a.Until, Reason: a.Reason,
+			Level: a.Level.String(), Kept: a.From, Until: a.Until, Reason: a.Reason,
 		}
 		if l.Entity == subject {
 			l.Entity = entity
@@ -57,7 +57,7 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) erro
 	if err != nil {
 		return err
 	}
-	q.Peek, q.Wait, q.Keep, q.ID = true, 0, 0, ""
+	q.Peek, q.Wait, q.Keep, q.id = true, 0, 0, ""
 	var take sluice.Take
 	_, err = s.plan(r, c, q, &take, nil, nil)
 	if err != nil && !isUnlimited(err) {

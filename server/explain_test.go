@@ -68,7 +68,7 @@ func TestARequestIsExplained(t *testing.T) {
 	}
 	var got []string
 	for _, a := range e.Applied {
-		got = append(got, a.Entity+" "+a.Resource+"/"+a.Limit+" "+a.Rule.String()+" "+a.From+" "+string(a.Kept))
+		got = append(got, a.Entity+" "+a.Resource+"/"+a.Limit+" "+a.Rule.String()+" "+a.Level+" "+string(a.Kept))
 	}
 	want := []string{"acme global/requests 100/hour tier+resource file", "acme search/rpm 2/minute entity+resource stored", "ip:192.0.2.1 address/requests 50/minute resource file"}
 	if !slices.Equal(got, want) {
@@ -124,7 +124,7 @@ func TestWhatIsUnlimitedIsAllowed(t *testing.T) {
 		t.Error(err)
 	}
 	e := must(c.Explain(ctx, take))(t)
-	if e.Tier != "internal" || len(e.Applied) != 1 || e.Applied[0].From != "tier" || !strings.Contains(e.Text, "requests unlimited: level tier, file") {
+	if e.Tier != "internal" || len(e.Applied) != 1 || e.Applied[0].Level != "tier" || !strings.Contains(e.Text, "requests unlimited: level tier, file") {
 		t.Errorf("%+v", e)
 	}
 }

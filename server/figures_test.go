@@ -43,7 +43,7 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 	for name, c := range map[string]*client.Client{"one": s.admin(t), "other": other.admin(t)} {
 		st := must(c.Status(ctx, "alice", "chat"))(t)
 		rpm := st.Limits[0]
-		if rpm.Total == nil || rpm.Total.Amount != tokens(21) || rpm.Total.Takes != 7 || !rpm.Total.Last.Equal(last) || rpm.Remaining != tokens(100) {
+		if rpm.Total == nil || rpm.Total.Consumed != tokens(21) || rpm.Total.Takes != 7 || !rpm.Total.LastTaken.Equal(last) || rpm.Remaining != tokens(100) {
 			t.Errorf("%s: %+v, total %+v", name, rpm, rpm.Total)
 		}
 		if want := map[string]int64{"one": 7, "other": 0}[name]; rpm.Node.Allowed != want {
@@ -186,7 +186,7 @@ func TestFiguresWithoutTheStoreAreAbsent(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.body), &answer); err != nil || len(answer.Limits) != 1 {
 		t.Fatalf("%v: %s", err, r.body)
 	}
-	for _, name := range []string{"remaining", "utilization", "resetAfterMs", "alarm", "waitingNodes", "total"} {
+	for _, name := range []string{"remaining", "utilization", "resetAfter", "alarm", "waitingNodes", "total"} {
 		if v, ok := answer.Limits[0][name]; ok {
 			t.Errorf("%s is %v, which nobody knows", name, v)
 		}
@@ -214,7 +214,7 @@ func TestADecisionTellsTheLatest(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.raw(t, "POST", "/v1/leases", `{"entity":"alice","keep":"1m"}`, bearer(adminToken))
-	if r.status != 429 || r.json["retryAfterMs"] != 1000.0 || r.json["latestAfterMs"] != 600_000.0 || r.header.Get("Retry-After") != "1" {
+	if r.status != 429 || r.json["retryAfter"] != 1.0 || r.json["latestAfter"] != 600.0 || r.header.Get("Retry-After") != "1" {
 		t.Errorf("%d %s, Retry-After %s", r.status, r.body, r.header.Get("Retry-After"))
 	}
 	_, d, err := c.Acquire(ctx, client.Take{Entity: "alice"})

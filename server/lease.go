@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
@@ -22,18 +23,18 @@ var leaseRoutes = []route{
 }
 
 // acquire takes and gives a lease: 201 or 429. A repetition with the same
-// Request-Id gets the same lease.
+// Idempotency-Key gets the same lease, whose id it is.
 func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) error {
 	q, err := read[takeRequest](r)
 	if err != nil {
 		return err
 	}
-	if q.ID == "" {
-		q.ID = r.Header.Get("Request-Id")
+	if q.id, err = idempotencyKey(r); err != nil {
+		return err
 	}
-	anonymous := q.ID == "" // nobody can repeat it
+	anonymous := q.id == "" // nobody can repeat it
 	if anonymous {
-		q.ID = rand.Text()
+		q.id = rand.Text()
 	}
 	if q.Peek {
 		return badinput.Field("peek", true, "a peek has no lease: POST /v1/take")
@@ -53,10 +54,10 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 	}
 	lease := ""
 	if d.Allowed && len(take.Demands) > 0 { // there is nothing to settle where everything is unlimited
-		lease = q.ID
+		lease = q.id
 		w.Header().Set("Location", "/v1/leases/"+url.PathEscape(lease))
 	}
-	writeDecision(w, nil, &d, http.StatusCreated, lease)
+	s.writeDecision(w, nil, &httplimit.Call{}, &d, http.StatusCreated, lease)
 	return nil
 }
 
@@ -108,7 +109,7 @@ func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sl
 	if !strings.HasPrefix(id, c.mark()) {
 		return &forbiddenError{"the lease is not one that a key of " + c.entity + " took"}
 	}
-	if to.ID, err = scopedID(namespace, id); err != nil {
+	if to.ID, err = scopedID(namespace, "id", id); err != nil {
 		return err
 	}
 	if c.own && len(to.Costs) > 0 {

@@ -69,30 +69,30 @@ func getLimits(q *stored, w http.ResponseWriter) error {
 
 // settingBody is one limit with how it is applied.
 type settingBody struct {
-	Limit         string `json:"limit"`
-	OnUnavailable string `json:"on_unavailable"`
+	Rule          string `json:"rule"`
+	OnUnavailable string `json:"onUnavailable"`
 	Critical      bool   `json:"critical"`
 	Shadow        bool   `json:"shadow"`
 }
 
 func (b *settingBody) setting(field string) (catalog.Setting, error) {
-	limit, err := sluice.Parse(b.Limit)
+	limit, err := sluice.Parse(b.Rule)
 	if err != nil {
-		return catalog.Setting{}, badinput.Field(field+"limit", b.Limit, err.Error())
+		return catalog.Setting{}, badinput.Field(field+"rule", b.Rule, err.Error())
 	}
 	when, err := catalog.ParseOnUnavailable(b.OnUnavailable)
 	if err != nil {
-		return catalog.Setting{}, badinput.Field(field+"on_unavailable", b.OnUnavailable, "must be allow, deny or degrade")
+		return catalog.Setting{}, badinput.Field(field+"onUnavailable", b.OnUnavailable, "must be allow, deny or degrade")
 	}
 	return catalog.Setting{Limit: limit, OnUnavailable: when, Critical: b.Critical, Shadow: b.Shadow}, nil
 }
 
-// namedSetting is a setting, or the text of its limit alone.
+// namedSetting is a setting, or the text of its rule alone.
 type namedSetting struct{ settingBody }
 
 func (n *namedSetting) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
-		return json.Unmarshal(b, &n.Limit)
+		return json.Unmarshal(b, &n.Rule)
 	}
 	return decode(bytes.NewReader(b), &n.settingBody)
 }

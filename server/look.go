@@ -23,7 +23,7 @@ var lookRoutes = []route{
 
 func newLimitStatus(f *catalog.Figure) client.LimitStatus {
 	return client.LimitStatus{
-		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Numbers, From: f.Level, Capacity: f.Capacity,
+		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Rule, Level: f.Level, Capacity: f.Capacity,
 		Remaining: f.Remaining, Utilization: f.Utilization, ResetAfter: f.ResetAfter, Unknown: f.Unknown,
 		Alarm: f.Alarm, Upgrade: f.Upgrade, Source: f.Source.String(),
 	}
@@ -39,7 +39,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error
 	if err := s.permit(r, c, &q, namespace); err != nil {
 		return err
 	}
-	return s.standing(w, r, "", q.subject(namespace))
+	return s.standing(w, r, c.own, "", q.subject(namespace))
 }
 
 // me is the caller's own standing, by their API key or token.
@@ -51,13 +51,14 @@ func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if err != nil {
 		return err
 	}
-	return s.standing(w, r, c.key, catalog.Subject{
+	return s.standing(w, r, true, c.key, catalog.Subject{
 		Namespace: namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
 	})
 }
 
-// standing tells how who stands, and its key where a resource counts keys.
-func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, who catalog.Subject) error {
+// standing tells how who stands, and its key where a resource counts keys. Who
+// asks for themselves is not told of limits that the policy does not announce.
+func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key string, who catalog.Subject) error {
 	self, err := s.resolve(r, who)
 	if err != nil {
 		return err
@@ -75,6 +76,9 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, key string, wh
 	}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
+		if own && terms[resource].Unannounced {
+			continue
+		}
 		asked := who
 		if asked.Resource = resource; key != "" && terms[resource].Counts == catalog.Keys {
 			asked.Entity, asked.Tier = key, self.Tier

@@ -29,7 +29,7 @@ func TestStatus(t *testing.T) {
 	}
 	rpm := st.Limits[0]
 	if rpm.Limit != "rpm" || rpm.Entity != "alice" || rpm.Capacity != tokens(10) || rpm.Remaining != 0 || rpm.Utilization != 100 ||
-		rpm.Alarm != catalog.AlarmCritical || rpm.From != "system" || rpm.ResetAfter != time.Hour || !rpm.Upgrade {
+		rpm.Alarm != catalog.AlarmCritical || rpm.Level != "system" || rpm.ResetAfter != time.Hour || !rpm.Upgrade {
 		t.Errorf("%+v", rpm)
 	}
 	if *rpm.Node != (client.Node{Allowed: 10, Limited: 1}) || rpm.Source != "store" || rpm.Unknown {
@@ -91,7 +91,7 @@ func TestExplainSaysWhatIsHidden(t *testing.T) {
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour", "tpm", "100/hour"), 0))(t)
 	must(c.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("tpm", "50/hour"), 0))(t)
 	e := must(c.Explain(ctx, client.Take{Entity: "alice", Cost: tokens(60)}))(t)
-	if len(e.Applied) != 1 || e.Applied[0].From != "entity" || e.Applied[0].Kept != catalog.FromStore || len(e.Warnings) != 1 ||
+	if len(e.Applied) != 1 || e.Applied[0].Level != "entity" || e.Applied[0].Kept != catalog.FromStore || len(e.Warnings) != 1 ||
 		e.Decision.Allowed || e.Decision.RetryAfter != sluice.Never {
 		t.Errorf("%+v", e)
 	}

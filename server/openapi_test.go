@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +26,7 @@ func TestTheDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	for _, op := range openSpec(t).operations() {
 		described[op.method+" "+op.path] = fmt.Sprint(op.about["x-role"])
 	}
-	routes := map[string]string{"GET /healthz": "public", "GET /v1/openapi.yaml": "public"}
+	routes := map[string]string{"GET /": "public", "GET /healthz": "public", "GET /v1/openapi.yaml": "public", "GET /v1/openapi.json": "public"}
 	for _, r := range server.Routes() {
 		routes[r.Method+" "+r.Path] = r.Role.String()
 	}
@@ -91,6 +93,95 @@ func TestTheDescriptionIsServedToAnyone(t *testing.T) {
 	}
 	if response.status != 200 || response.body != string(want) || response.header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("got %d, %d bytes of %s", response.status, len(response.body), response.header.Get("Content-Type"))
+	}
+	response = s.raw(t, "GET", "/v1/openapi.json", "", nil)
+	var got spec
+	if err := json.Unmarshal([]byte(response.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	inYAML, err := json.Marshal(openSpec(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON, err := json.Marshal(got)
+	if err != nil || !bytes.Equal(inJSON, inYAML) || response.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v: the JSON is not what the YAML is", err)
+	}
+}
+
+// Every operation has a name of its own, and every example is as its schema says.
+func TestTheDescriptionHasNamesAndExamples(t *testing.T) {
+	s := openSpec(t)
+	names, examples := map[any]bool{}, 0
+	for _, op := range s.operations() {
+		name, _ := op.about["operationId"].(string)
+		if !regexp.MustCompile("^[a-z][A-Za-z]+$").MatchString(name) || names[name] {
+			t.Errorf("%s %s: operationId %q", op.method, op.path, name)
+		}
+		names[name] = true
+	}
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			example, there := v["example"]
+			if schema, ok := v["schema"]; ok && there {
+				text, err := json.Marshal(example)
+				if err == nil {
+					err = json.Unmarshal(text, &example) // numbers as JSON has them
+				}
+				if err == nil {
+					err = s.check(schema, example, at)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				examples++
+			}
+			for name, inner := range v {
+				walk(at+"."+name, inner)
+			}
+		case []any:
+			for i, inner := range v {
+				walk(fmt.Sprint(at, i), inner)
+			}
+		}
+	}
+	walk("", map[string]any(s))
+	if examples < 20 {
+		t.Errorf("there are only %d examples", examples)
+	}
+}
+
+// Names are in camelCase, and nothing has two of them.
+func TestNamesInTheDescription(t *testing.T) {
+	schemas := object(dig(map[string]any(openSpec(t)), "components", "schemas"))
+	old := regexp.MustCompile("Ms$|^(amount|count|quota|free|numbers)$")
+	for name, schema := range schemas {
+		for field, about := range object(object(schema)["properties"]) {
+			if !regexp.MustCompile("^[a-z][A-Za-z]*$").MatchString(field) || old.MatchString(field) {
+				t.Errorf("%s.%s is not how it is called", name, field)
+			}
+			values, _ := object(about)["enum"].([]any)
+			for _, value := range values {
+				if !regexp.MustCompile("^[a-z][A-Za-z]*$").MatchString(fmt.Sprint(value)) {
+					t.Errorf("%s.%s: value %v", name, field, value)
+				}
+			}
+		}
+	}
+}
+
+func TestTheStartPage(t *testing.T) {
+	s := stage(t, nil)
+	for accept, kind := range map[string]string{"text/html,application/xhtml+xml": "text/html", "*/*": "text/plain"} {
+		response := s.raw(t, "GET", "/", "", map[string]string{"Accept": accept})
+		if response.status != 200 || !strings.HasPrefix(response.header.Get("Content-Type"), kind) || !strings.Contains(response.body, "/v1/openapi.yaml") || len(response.body) > 4096 {
+			t.Errorf("%s: %d %s\n%s", accept, response.status, response.header.Get("Content-Type"), response.body)
+		}
+	}
+	if response := s.raw(t, "GET", "/nothing", "", nil); response.status != 404 {
+		t.Errorf("another path: %d", response.status)
 	}
 }
 
@@ -168,7 +259,7 @@ func (c checking) check(r *http.Request, sent []byte, response *http.Response, g
 		if !slices.Contains([]int{400, 401, 403, 413, 500}, response.StatusCode) && !slices.Contains(expected, any(response.StatusCode)) {
 			return fmt.Errorf("this status is not described: %s", got)
 		}
-		return s.checkBody(s.resolve(dig(op.about, "responses", "default"))["content"], kind, got, at)
+		return s.checkBody(s.resolve(dig(op.about, "responses", at[:1]+"XX"))["content"], kind, got, at)
 	}
 	seen.Store(op.method+" "+op.path, true)
 	if content, ok := about["content"]; ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/internal/excerpt"
+	"github.com/sluice-go/sluice/internal/requestid"
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -93,7 +94,7 @@ var known = []struct {
 	{catalog.ErrInUse, http.StatusConflict, "in_use"},
 	{errKeyUnusable, http.StatusConflict, "key_unusable"},
 	{sluice.ErrLeaseClosed, http.StatusGone, "lease_closed"},
-	{sluice.ErrRequestMismatch, http.StatusConflict, "request_mismatch"},
+	{sluice.ErrRequestMismatch, http.StatusUnprocessableEntity, "key_reused"},
 	{schedule.ErrNotFound, http.StatusNotFound, "not_found"},
 	{schedule.ErrConflict, http.StatusConflict, "conflict"},
 	{schedule.ErrClaimLost, http.StatusConflict, "claim_lost"},
@@ -142,7 +143,7 @@ func (s *server) problem(r *http.Request, err error) problem {
 			return problem{Status: k.status, Code: k.code, Detail: err.Error()}
 		}
 	}
-	s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "request", excerpt.Of(r.Header.Get("Request-Id")), "error", err)
+	s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "request", excerpt.Of(r.Header.Get(requestid.Header)), "error", err)
 	switch {
 	case errors.Is(err, sluice.ErrUnknown):
 		return problem{Status: http.StatusServiceUnavailable, Code: "unknown", Detail: "the store gave no answer: the operation may or may not have happened"}

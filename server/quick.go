@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
 )
 
 // turn is what it takes to answer one take, kept for the next one: the path
@@ -19,6 +20,7 @@ type turn struct {
 	decision sluice.Decision
 	demands  []sluice.Demand
 	costs    [1]sluice.LimitCost
+	call     httplimit.Call
 	lent     bool // somebody else may still use what it points to
 }
 
@@ -94,8 +96,6 @@ func (q *takeRequest) quick(b []byte) bool {
 			ok = s.text(&q.Resource)
 		case "tier":
 			ok = s.text(&q.Tier)
-		case "id":
-			ok = s.text(&q.ID)
 		case "cost":
 			ok = s.number(&q.Cost)
 		case "peek":

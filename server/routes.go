@@ -39,6 +39,11 @@ var routes = [][]route{
 	keyRoutes, recordRoutes, slotRoutes, replayRoutes,
 }
 
+// public are what everybody may get.
+var public = map[string]http.HandlerFunc{
+	"/{$}": start, "/healthz": health, "/v1/openapi.yaml": describe, "/v1/openapi.json": describeJSON,
+}
+
 func (s *server) mux(routes ...[]route) *http.ServeMux {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
@@ -58,10 +63,10 @@ func (s *server) mux(routes ...[]route) *http.ServeMux {
 	for path, known := range methods {
 		mux.HandleFunc(path, only(strings.Join(known, ", ")))
 	}
-	mux.HandleFunc("GET /healthz", health)
-	mux.HandleFunc("/healthz", only("GET, HEAD"))
-	mux.HandleFunc("GET /v1/openapi.yaml", describe)
-	mux.HandleFunc("/v1/openapi.yaml", only("GET, HEAD"))
+	for path, handle := range public {
+		mux.HandleFunc("GET "+path, handle)
+		mux.HandleFunc(path, only("GET, HEAD"))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		problem{Status: http.StatusNotFound, Code: "no_such_path", Detail: "no such path; see /v1/openapi.yaml"}.write(w)
 	})

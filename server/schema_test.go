@@ -126,7 +126,7 @@ func (s spec) check(schema, v any, at string) error {
 func (s spec) checkRule(rule string, rules map[string]any, v any, at string) error {
 	arg := rules[rule]
 	switch rule {
-	case "description", "default", "minimum", "maximum", "minItems", "maxItems":
+	case "description", "default", "example", "minimum", "maximum", "minItems", "maxItems":
 	case "type":
 		kinds, ok := arg.([]any)
 		if !ok {

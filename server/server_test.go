@@ -123,7 +123,7 @@ func TestTakeUntilRefused(t *testing.T) {
 	for i, remaining := range []float64{2, 1, 0} {
 		r := send(t, "POST", url+"/v1/take", `{"entity":"alice","resource":"api"}`)
 		if r.status != 200 || r.json["allowed"] != true || r.json["limit"] != "own" ||
-			r.json["remaining"] != remaining || r.json["retryAfterMs"] != 0.0 || r.json["never"] != false {
+			r.json["remaining"] != remaining || r.json["retryAfter"] != 0.0 || r.json["never"] != false {
 			t.Errorf("take %d: got %d %s", i, r.status, r.body)
 		}
 		if r.header.Get("Retry-After") != "" {
@@ -135,11 +135,11 @@ func TestTakeUntilRefused(t *testing.T) {
 		t.Errorf("got %d %s", r.status, r.body)
 	}
 	const week = 7 * 24 * 3600
-	if r.header.Get("Retry-After") != "604800" || r.json["retryAfterMs"] != week*1000.0 {
+	if r.header.Get("Retry-After") != "604800" || r.json["retryAfter"] != week*1.0 {
 		t.Errorf("Retry-After is %s in %s", r.header.Get("Retry-After"), r.body)
 	}
 	got := r.result(t, 0)
-	if got["name"] != "own" || got["rule"] != "1/7d burst 3" || got["from"] != "default" || got["fits"] != false || got["resetAfterMs"] != 3*week*1000.0 {
+	if got["limit"] != "own" || got["rule"] != "1/7d burst 3" || got["level"] != "default" || got["fits"] != false || got["resetAfter"] != 3*week*1.0 {
 		t.Errorf("result is %v", got)
 	}
 	// Others have buckets of their own.
@@ -157,7 +157,7 @@ func TestTakeWithLimitsOfItsOwn(t *testing.T) {
 	if r.status != 200 || r.json["limit"] != "b" || r.json["remaining"] != 0.5 {
 		t.Errorf("got %d %s", r.status, r.body)
 	}
-	if a := r.result(t, 0); a["name"] != "a" || a["from"] != "call" || a["remaining"] != 98.5 {
+	if a := r.result(t, 0); a["limit"] != "a" || a["level"] != "call" || a["remaining"] != 98.5 {
 		t.Errorf("results are not in order of their names: %s", r.body)
 	}
 	r = send(t, "POST", url+"/v1/take", body)
@@ -170,18 +170,18 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 	url, _ := start(t)
 	for _, step := range []struct {
 		limit   string
-		ms      float64
+		retry   float64
 		seconds string
 	}{
-		{"1/ms", 1, "1"},
-		{"1/1s", 1000, "1"},
-		{"1/1s1ms", 1001, "2"},
-		{"1/500us", 1, "1"},
+		{"1/ms", 0.001, "1"},
+		{"1/1s", 1, "1"},
+		{"1/1s1ms", 1.001, "2"},
+		{"1/500us", 0.001, "1"},
 	} {
 		body := `{"entity":"` + step.limit + `","limits":{"l":"` + step.limit + `"}}`
 		send(t, "POST", url+"/v1/take", body)
 		r := send(t, "POST", url+"/v1/take", body)
-		if r.status != 429 || r.json["retryAfterMs"] != step.ms || r.header.Get("Retry-After") != step.seconds {
+		if r.status != 429 || r.json["retryAfter"] != step.retry || r.header.Get("Retry-After") != step.seconds {
 			t.Errorf("%s: got %d, Retry-After %s, %s", step.limit, r.status, r.header.Get("Retry-After"), r.body)
 		}
 	}
@@ -190,7 +190,7 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 func TestCostAboveTheBurstIsNever(t *testing.T) {
 	url, _ := start(t)
 	r := send(t, "POST", url+"/v1/take", `{"entity":"alice","cost":4}`)
-	if r.status != 429 || r.json["never"] != true || r.json["retryAfterMs"] != nil || r.header.Get("Retry-After") != "" {
+	if r.status != 429 || r.json["never"] != true || r.json["retryAfter"] != nil || r.header.Get("Retry-After") != "" {
 		t.Errorf("got %d, Retry-After %q, %s", r.status, r.header.Get("Retry-After"), r.body)
 	}
 	if r := send(t, "POST", url+"/v1/take", `{"entity":"alice","cost":3}`); r.status != 200 {
@@ -251,6 +251,9 @@ func TestBadRequests(t *testing.T) {
 		{`{"entity":"alice","cost":1000000000001}`, 400, "cost", "above 1000000000000"},
 		{`{"entity":"alice","cost":99999999999999999999999}`, 400, "cost", "above 1000000000000"},
 		{`{"entity":"alice","peek":"yes"}`, 400, "peek", "true or false"},
+		{`{"entity":"alice","wait":5}`, 400, "wait", `must be a string with a unit: "5s" for seconds`},
+		{`{"entity":"alice","wait":"5"}`, 400, "wait", `must be a string with a unit: "5s" for seconds`},
+		{`{"entity":"alice","wait":"soon"}`, 400, "wait", `such as "1.5s"`},
 		{`{"entity":"alice","limits":{}}`, 400, "limits", "1 to 64"},
 		{`{"entity":"alice","limits":[]}`, 400, "limits", "must be an object"},
 		{many, 400, "limits", "1 to 64"},
@@ -283,7 +286,7 @@ func TestWrongPathOrMethod(t *testing.T) {
 		status       int
 		allow        string
 	}{
-		{"GET", "/", 404, ""},
+		{"POST", "/", 405, "GET, HEAD"},
 		{"POST", "/v1/tokens", 404, ""},
 		{"GET", "/v1/take", 405, "POST"},
 		{"DELETE", "/v1/take", 405, "POST"},

@@ -147,7 +147,7 @@ func TestSlotProblems(t *testing.T) {
 	for _, c := range []struct{ method, path, body, field string }{
 		{"POST", "/v1/slots/plans", `{"name":"a b"}`, "plan"},
 		{"POST", "/v1/slots/plans", `{"name":"x","windowSize":"fast"}`, "windowSize"},
-		{"POST", "/v1/slots/plans", `{"name":"x","windowsize":4000,"max":1}`, "body"},
+		{"POST", "/v1/slots/plans", `{"name":"x","windowsize":"4s","max":1}`, "body"},
 		{"POST", "/v1/slots/plans", `{"name":"x","maxPerWindow":"many"}`, "maxPerWindow"},
 		{"POST", "/v1/slots/plans", `{"name":"x","calendar":{"zone":"Moon"}}`, "calendar.zone"},
 		{"POST", "/v1/slots/assign", `{"event":""}`, "event"},

@@ -1,14 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
@@ -42,7 +46,7 @@ type takeRequest struct {
 	Wait     duration          `json:"wait"`
 	Priority string            `json:"priority"`
 	Keep     duration          `json:"keep"` // of a lease
-	ID       string            `json:"id"`   // or the header Request-Id
+	id       string            // the Idempotency-Key, by which a store knows it again
 }
 
 // take decides one take: 200 or 429.
@@ -53,13 +57,13 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 		return err
 	}
 	q, take, d := &t.request, &t.take, &t.decision
-	if q.ID == "" {
-		q.ID = r.Header.Get("Request-Id")
+	var err error
+	if q.id, err = idempotencyKey(r); err != nil {
+		return err
 	}
 	if q.Keep != 0 {
 		return badinput.Field("keep", time.Duration(q.Keep), "only a lease has one: POST /v1/leases")
 	}
-	var err error
 	if t.demands, err = s.plan(r, c, q, take, t.demands[:0], t.costs[:0]); err != nil {
 		return err
 	}
@@ -73,7 +77,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 		return err
 	}
 	t.decided()
-	t.out = writeDecision(w, t.out, d, http.StatusOK, "")
+	t.out = s.writeDecision(w, t.out, &t.call, d, http.StatusOK, "")
 	return nil
 }
 
@@ -105,8 +109,17 @@ func (s *server) wait(w http.ResponseWriter, r *http.Request, take *sluice.Take,
 	return nil
 }
 
+// idempotencyKey is what makes a request safe to repeat; "" if there is none.
+func idempotencyKey(r *http.Request) (string, error) {
+	key, _, err := idempotency.KeyOf(r.Header)
+	if err != nil {
+		return "", badinput.Field(idempotency.KeyHeader, strings.Join(r.Header.Values(idempotency.KeyHeader), ", "), err.Error())
+	}
+	return key, nil
+}
+
 // takes decides several, each by itself, and answers 200 with what became of
-// each.
+// each. One Idempotency-Key is for all of them.
 func (s *server) takes(w http.ResponseWriter, r *http.Request, c *caller) error {
 	request, err := read[struct {
 		Takes []takeRequest `json:"takes"`
@@ -117,9 +130,16 @@ func (s *server) takes(w http.ResponseWriter, r *http.Request, c *caller) error 
 	if len(request.Takes) == 0 || len(request.Takes) > maxTakes {
 		return badinput.Field("takes", len(request.Takes), fmt.Sprintf("must be 1 to %d", maxTakes))
 	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
 	plans := make([]sluice.Take, len(request.Takes))
 	for i := range request.Takes {
 		q := &request.Takes[i]
+		if key != "" {
+			q.id = key + "\x1f" + strconv.Itoa(i) // which no key has
+		}
 		_, err := s.plan(r, c, q, &plans[i], nil, nil)
 		if err == nil && (q.Wait != 0 || q.Keep != 0) {
 			err = badinput.Field("wait", time.Duration(q.Wait+q.Keep), "takes in a batch cannot wait or be leases")
@@ -158,8 +178,11 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 	if err != nil {
 		return err
 	}
-	if q.Peek || q.UpTo || q.Wait != 0 || q.Keep != 0 || q.ID != "" {
-		return badinput.Field("body", "peek, upTo, wait, keep or id", "an adjustment is made at once and has none of these")
+	if q.Peek || q.UpTo || q.Wait != 0 || q.Keep != 0 {
+		return badinput.Field("body", "peek, upTo, wait or keep", "an adjustment is made at once and has none of these")
+	}
+	if key, err := idempotencyKey(r); err != nil || key != "" {
+		return cmp.Or(err, badinput.Field(idempotency.KeyHeader, key, "an adjustment cannot be repeated safely: adjust a lease to its whole cost instead"))
 	}
 	var each map[string]sluice.Tokens
 	if err := json.Unmarshal(q.Cost, &each); err != nil || len(each) == 0 {

@@ -154,7 +154,7 @@ func TestProblems(t *testing.T) {
 		{"long request id", func() error {
 			_, err := c.Take(ctx, client.Take{Entity: "a", ID: strings.Repeat("x", 121)})
 			return err
-		}, 400, "invalid", "id", nil},
+		}, 400, "invalid", "Idempotency-Key", nil},
 		{"no namespace", func() error { _, err := c.In("nowhere").Take(ctx, client.Take{Entity: "a"}); return err }, 404, "not_found", "", catalog.ErrNotFound},
 		{"bad namespace", func() error { _, err := c.In("a/b").Take(ctx, client.Take{Entity: "a"}); return err }, 400, "invalid", "Sluice-Namespace", nil},
 		{"concurrency without a lease", func() error {
@@ -192,20 +192,19 @@ func TestWithoutLimitsATakeIsAProblem(t *testing.T) {
 	}
 }
 
-func TestRequestIDsMakeTakesRepeatable(t *testing.T) {
+func TestIdempotencyKeysMakeTakesRepeatable(t *testing.T) {
 	s := stage(t, nil)
 	c := s.admin(t)
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour"), 0))(t)
-	take := client.Take{Entity: "alice", Cost: tokens(3), ID: "order/17 é"}
+	take := client.Take{Entity: "alice", Cost: tokens(3), ID: `order/17 "a"`}
 	first := must(c.Take(ctx, take))(t)
 	again := must(c.Take(ctx, take))(t)
 	if first.Repeated || !again.Repeated || again.Results[0].Remaining != first.Results[0].Remaining || first.ID != take.ID {
 		t.Errorf("%+v, then %+v", first, again)
 	}
-	// The header does the same.
 	header := bearer(adminToken)
-	header["Request-Id"] = take.ID
+	header["Idempotency-Key"] = `"order/17 \"a\""`
 	if r := s.raw(t, "POST", "/v1/take", `{"entity":"alice","cost":3}`, header); r.json["repeated"] != true {
 		t.Errorf("%s", r.body)
 	}
@@ -216,7 +215,27 @@ func TestRequestIDsMakeTakesRepeatable(t *testing.T) {
 	if _, err := c.Take(ctx, take); !errors.Is(err, sluice.ErrRequestMismatch) {
 		t.Errorf("another take with the same id: %v", err)
 	}
-	// Another namespace has ids of its own.
+	r := s.raw(t, "POST", "/v1/take", `{"entity":"alice"}`, header)
+	if r.status != 422 || r.json["code"] != "key_reused" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	for key, body := range map[string]string{
+		`a, b`: `{"entity":"alice"}`, `"`: `{"entity":"alice"}`, "": `{"entity":"alice"}`, strings.Repeat("x", 300): `{"entity":"alice"}`,
+	} {
+		header["Idempotency-Key"] = key
+		if r := s.raw(t, "POST", "/v1/take", body, header); r.status != 400 || r.json["field"] != "Idempotency-Key" {
+			t.Errorf("%q: %d %s", key, r.status, r.body)
+		}
+	}
+	// What cannot be repeated says so, and what was the body's id, too.
+	header["Idempotency-Key"] = "x"
+	if r := s.raw(t, "POST", "/v1/adjust", `{"entity":"alice","cost":{"rpm":1}}`, header); r.status != 400 || r.json["field"] != "Idempotency-Key" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := s.raw(t, "POST", "/v1/take", `{"entity":"alice","id":"x"}`, header); r.status != 400 || !strings.Contains(r.body, "the header Idempotency-Key") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	// Another namespace has keys of its own.
 	must(c.PutNamespace(ctx, "other", ""))(t)
 	other := c.In("other")
 	must(other.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour"), 0))(t)
@@ -232,14 +251,22 @@ func TestBatch(t *testing.T) {
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "2/hour"), 0))(t)
 	places := map[string]sluice.Limit{"c": sluice.MustParse("1 concurrent")}
 	all := must(c.Takes(ctx, client.Take{Entity: "a"}, client.Take{Entity: "b", Cost: tokens(2)}, client.Take{Entity: "b"},
-		client.Take{Entity: "a", ID: "x"}, client.Take{Entity: "a", ID: "x"}, client.Take{Entity: "c", Limits: places}))(t)
-	for i, want := range []bool{true, true, false, true, true, false} {
+		client.Take{Entity: "a"}, client.Take{Entity: "a"}, client.Take{Entity: "c", Limits: places}))(t)
+	for i, want := range []bool{true, true, false, true, false, false} {
 		if all[i].Decision.Allowed != want || (all[i].Err != nil) != (i == 5) {
 			t.Errorf("%d: %+v", i, all[i])
 		}
 	}
-	if !all[4].Decision.Repeated {
-		t.Errorf("%+v", all[4])
+	// With a key, the whole batch is safe to repeat.
+	keyed := []client.Take{{Entity: "k", ID: "batch"}, {Entity: "k", ID: "batch"}, {Entity: "k", ID: "batch"}}
+	first := must(c.Takes(ctx, keyed...))(t)
+	for i, o := range must(c.Takes(ctx, keyed...))(t) {
+		if o.Decision.Allowed != (i < 2) || o.Decision.Repeated != (i < 2) || o.Decision.Allowed != first[i].Decision.Allowed || first[i].Decision.Repeated {
+			t.Errorf("%d: %+v, then %+v", i, first[i], o)
+		}
+	}
+	if _, err := c.Takes(ctx, client.Take{Entity: "k", ID: "one"}, client.Take{Entity: "k"}); err == nil {
+		t.Error("two keys in one request")
 	}
 	var e *client.Error
 	if !errors.As(all[5].Err, &e) || e.Status != 400 || e.Code != "invalid" {

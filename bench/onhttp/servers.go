@@ -172,7 +172,7 @@ func behind(text string) func(*contender, string) (http.Handler, error) {
 
 // answerTake answers what a take does, without taking.
 func answerTake(c *contender, _ string) (http.Handler, error) {
-	return hello(`{"allowed":true,"retryAfterMs":0,"never":false,"limit":"rpm","entity":"alice","remaining":999999,"granted":1,"source":"store","results":[{"name":"rpm","entity":"alice","rule":"10M/s","from":"system","fits":true,"retryAfterMs":0,"never":false,"consumed":1,"remaining":999999,"resetAfterMs":1}]}`), nil
+	return hello(`{"allowed":true,"retryAfter":0,"never":false,"limit":"rpm","entity":"alice","rule":"10M/s","capacity":1000000,"remaining":999999,"granted":1,"source":"store","results":[{"limit":"rpm","entity":"alice","rule":"10M/s","level":"system","fits":true,"retryAfter":0,"never":false,"consumed":1,"remaining":999999,"resetAfter":0.001}]}`), nil
 }
 
 // takes is the server itself, with its catalog.

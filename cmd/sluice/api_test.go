@@ -50,6 +50,8 @@ func described(t *testing.T, s *testServer) []string {
 // notCommands are endpoints that are not for people at a terminal.
 var notCommands = map[string]string{
 	"GET /v1/openapi.yaml": "the description itself",
+	"GET /v1/openapi.json": "the description itself",
+	"GET /":                "for people in a browser",
 	"GET /healthz":         "for load balancers",
 	"GET /readyz":          "for load balancers",
 }
@@ -83,10 +85,10 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		take --batch takes.jsonl
 		peek alice api
 		adjust alice api --cost rpm=-1
-		lease acquire alice api --id l1
+		lease acquire alice api --idempotency-key l1
 		lease adjust l1 --cost rpm=2 --keep 2m
 		lease commit l1
-		lease acquire alice api --id l2 --wait 1s
+		lease acquire alice api --idempotency-key l2 --wait 1s
 		lease release l2
 		reset alice api
 		status alice api

@@ -71,11 +71,10 @@ type takeLine struct {
 	Tier     string                  `json:"tier"`
 	Cost     json.RawMessage         `json:"cost"`
 	Limits   map[string]sluice.Limit `json:"limits"`
-	ID       string                  `json:"id"`
 }
 
 func (l *takeLine) take() (client.Take, error) {
-	t := client.Take{Entity: l.Entity, Resource: l.Resource, Tier: l.Tier, Limits: l.Limits, ID: l.ID}
+	t := client.Take{Entity: l.Entity, Resource: l.Resource, Tier: l.Tier, Limits: l.Limits}
 	switch {
 	case len(l.Cost) == 0:
 	case l.Cost[0] == '{':
@@ -90,8 +89,9 @@ func (l *takeLine) take() (client.Take, error) {
 	return t, nil
 }
 
-// takeBatch takes what a file says, a line of output for each.
-func takeBatch(ctx context.Context, c *call, path string) error {
+// takeBatch takes what a file says, a line of output for each. With a key, each
+// request has its own, by the line that it begins with.
+func takeBatch(ctx context.Context, c *call, path, key string) error {
 	if len(c.args) > 0 {
 		return c.wrong("--batch: the file says who takes, not %q", c.args[0])
 	}
@@ -107,6 +107,9 @@ func takeBatch(ctx context.Context, c *call, path string) error {
 			var err error
 			if takes[i], err = batch[i].take(); err != nil {
 				return fmt.Errorf("%s: take %d from line %d on: %w", path, i+1, first, err)
+			}
+			if key != "" {
+				takes[i].ID = fmt.Sprintf("%s/%d", key, first)
 			}
 		}
 		outcomes, err := c.client.Takes(ctx, takes...)

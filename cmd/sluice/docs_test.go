@@ -219,7 +219,7 @@ func differsAt(want, got any, at string) string {
 	// Time passes between the commands: waits become shorter, and part of a
 	// token may have come back.
 	shown, _ := want.(float64)
-	if got, ok := got.(float64); ok && (strings.HasSuffix(at, "Ms") && got <= shown && got >= shown-15_000 ||
+	if got, ok := got.(float64); ok && (strings.HasSuffix(at, "After") && got <= shown && got >= shown-15 ||
 		strings.HasSuffix(at, ".remaining") && math.Floor(got) == shown) {
 		return ""
 	}

@@ -102,7 +102,7 @@ func statusText(s *client.Status) string {
 		}
 		consumed, takes, last := totals(l.Total)
 		allowed, limited, failed := recent(l.Node)
-		t.add(l.Entity, l.Resource, l.Limit, l.Rule.String(), l.From, left, l.Capacity.String(), used, string(l.Alarm), full,
+		t.add(l.Entity, l.Resource, l.Limit, l.Rule.String(), l.Level, left, l.Capacity.String(), used, string(l.Alarm), full,
 			consumed, takes, last, inLine(&l.Activity), allowed, limited, failed)
 	}
 	text := fmt.Sprintf("%s: %s\n%s", head, cmp.Or(string(s.Alarm), "not known, the store is away"), t)
@@ -123,7 +123,7 @@ func totals(t *client.Total) (amount, takes, last string) {
 	if t == nil {
 		return "", "", ""
 	}
-	return t.Amount.String(), number(t.Takes), moment(t.Last)
+	return t.Consumed.String(), number(t.Takes), moment(t.LastTaken)
 }
 
 // recent is what one node was asked of a bucket, for people.
@@ -149,7 +149,7 @@ func inLine(a *client.Activity) string {
 	case a.Node == nil || a.Node.Waiting == 0:
 		return "0"
 	}
-	text := fmt.Sprintf("%d for %s", a.Node.Waiting, coarse(time.Duration(a.Node.LongestWaitMs)*time.Millisecond))
+	text := fmt.Sprintf("%d for %s", a.Node.Waiting, coarse(time.Duration(a.Node.LongestWait*float64(time.Second))))
 	if nodes > 1 {
 		text += ", " + onNodes(nodes)
 	}

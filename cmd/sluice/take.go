@@ -33,7 +33,7 @@ func (t *takeFlags) define(f *pflag.FlagSet) {
 	if t.waiting {
 		f.Var(&t.wait, "wait", "wait in line for this `duration`, at most 1m")
 		choose(f, &t.priority, "priority", "normal", "place in line", "interactive", "normal", "batch")
-		f.StringVar(&t.id, "id", "", "request `id`; a take with the same id is safe to repeat")
+		f.StringVar(&t.id, "idempotency-key", "", "`key` that makes the take safe to repeat")
 	}
 	if t.lease {
 		f.Var(&t.keep, "keep", "`duration` after which the lease expires (default 1m)")
@@ -77,7 +77,7 @@ sluice take alice api --json && ./expensive-thing`,
 		f.StringVar(&t.batch, "batch", "", "`file` of takes, as JSON lines")
 	}, func(ctx context.Context, c *call) error {
 		if t.batch != "" {
-			return takeBatch(ctx, c, t.batch)
+			return takeBatch(ctx, c, t.batch, t.id)
 		}
 		if len(c.args) == 0 {
 			return c.wrong("ENTITY is missing")

@@ -106,7 +106,10 @@ func (m *migration) join(binary string) {
 	p, f := beginAs(m.t, binary, m.args...), newFleet(m.t)
 	f.name, f.pause = fmt.Sprintf("node%d-", m.joined), 20*time.Millisecond
 	if binary == *earlier {
-		f.words = [2]*strings.Replacer{strings.NewReplacer(`"life":`, `"lease":`), strings.NewReplacer(`"source":"lease"`, `"source":"held"`)}
+		f.words = [2]*strings.Replacer{
+			strings.NewReplacer(`"life":`, `"lease":`, `"rule":`, `"limit":`),
+			strings.NewReplacer(`"source":"lease"`, `"source":"held"`, `"deny cache"`, `"denyCache"`, `{"name":`, `{"limit":`, `"from":"`, `"level":"`),
+		}
 	}
 	m.nodes, m.fleets = append(m.nodes, p), append(m.fleets, f)
 	if _, err := p.ask(m.t).SetSlotPlan(m.t.Context(), slotPlan); err != nil {

@@ -195,7 +195,7 @@ type chart struct {
 	Entity   string          `json:"entity,omitempty"`
 	Start    time.Time       `json:"start"`
 	Step     string          `json:"step"`
-	Amounts  []sluice.Tokens `json:"amounts"`
+	Consumed []sluice.Tokens `json:"consumed"`
 
 	step time.Duration
 }
@@ -219,10 +219,10 @@ func chartsOf(rows []catalog.Used, u *usageFlags, step time.Duration) []chart {
 			index[key] = k
 			all = append(all, chart{
 				Resource: r.Resource, Limit: r.Limit, Entity: u.entity, Start: start, Step: u.by,
-				Amounts: make([]sluice.Tokens, n), step: step,
+				Consumed: make([]sluice.Tokens, n), step: step,
 			})
 		}
-		all[k].Amounts[at] += r.Amount
+		all[k].Consumed[at] += r.Amount
 	}
 	return all
 }
@@ -235,12 +235,12 @@ var eighths = []rune(" ▁▂▃▄▅▆▇█")
 func (c *chart) draw(width, height int) string {
 	most := sluice.Tokens(0)
 	room := max(width-12, 10)
-	each := (len(c.Amounts) + room - 1) / room
+	each := (len(c.Consumed) + room - 1) / room
 	var bars []sluice.Tokens
 	total := sluice.Tokens(0)
-	for i := 0; i < len(c.Amounts); i += each {
+	for i := 0; i < len(c.Consumed); i += each {
 		sum := sluice.Tokens(0)
-		for _, a := range c.Amounts[i:min(i+each, len(c.Amounts))] {
+		for _, a := range c.Consumed[i:min(i+each, len(c.Consumed))] {
 			sum += a
 		}
 		bars = append(bars, sum)
@@ -278,7 +278,7 @@ func (c *chart) draw(width, height int) string {
 		layout = "2006-01-02"
 	}
 	first := c.Start.Format(layout)
-	last := c.Start.Add(time.Duration(len(c.Amounts)-1) * c.step).Format(layout)
+	last := c.Start.Add(time.Duration(len(c.Consumed)-1) * c.step).Format(layout)
 	fmt.Fprintf(&b, "%10s └%s\n", "", strings.Repeat("─", wide*len(bars)))
 	fmt.Fprintf(&b, "%10s  %s%*s\n", "", first, max(wide*len(bars)-len(first), len(last)+1), last)
 	return b.String()

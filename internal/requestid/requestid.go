@@ -7,7 +7,7 @@ import (
 )
 
 // Header is the field that has a request's id, in the request and in the
-// response. (Request-Id, without the X, makes takes safe to repeat.)
+// response.
 const Header = "X-Request-Id"
 
 // longest is the longest id that is accepted, in bytes.

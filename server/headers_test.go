@@ -1,0 +1,55 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A take is answered with the headers of the middleware: the window of a token
+// bucket is the time in which it fills.
+func TestTakesSendTheHeadersOfTheMiddleware(t *testing.T) {
+	s := stage(t, nil)
+	for _, path := range []string{"/v1/take", "/v1/leases"} {
+		r := s.raw(t, "POST", path, `{"entity":"alice","resource":"`+path+`","limits":{"burst":"100/minute burst 20","daily":"50/day UTC"}}`, bearer(takeToken))
+		if got := r.header.Get("RateLimit-Policy"); got != `"burst";q=20;w=12, "daily";q=50;w=86400` {
+			t.Errorf("%s: RateLimit-Policy: %s", path, got)
+		}
+		if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"burst";r=19;t=1, "daily";r=49;t=`) {
+			t.Errorf("%s: RateLimit: %s", path, got)
+		}
+	}
+}
+
+// The policy chooses them, and what it does not announce is in none.
+func TestThePolicyChoosesTheHeadersOfTakes(t *testing.T) {
+	s := gated(t, `
+version: 1
+limits:
+  api: {limit: 100/minute burst 20}
+  guard: {limit: 1/hour, announce: false}
+headers: {send: [x-ratelimit], reset_after: true, cost: true, source: true}
+identity: {keys: [{name: k, sha256: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b, entity: acme}]}
+`)
+	header := bearer(takeToken)
+	r := s.raw(t, "POST", "/v1/take", `{"entity":"acme","resource":"api","cost":3}`, header)
+	for name, want := range map[string]string{
+		"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "17", "X-RateLimit-Reset-After": "1.8", "X-RateLimit-Cost": "3", "X-RateLimit-Source": "store",
+		"RateLimit": "", "RateLimit-Policy": "",
+	} {
+		if got := r.header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	s.raw(t, "POST", "/v1/take", `{"entity":"acme","resource":"guard"}`, header)
+	r = s.raw(t, "POST", "/v1/take", `{"entity":"acme","resource":"guard"}`, header)
+	if r.status != 429 || r.header.Get("Retry-After") != "3600" || r.header.Get("X-RateLimit-Limit") != "" || r.json["limit"] == nil {
+		t.Errorf("%d %v %s", r.status, r.header, r.body)
+	}
+	me := s.raw(t, "GET", "/v1/me", "", map[string]string{"X-Api-Key": "secret"})
+	if me.status != 200 || strings.Contains(me.body, "guard") || !strings.Contains(me.body, `"resource":"api"`) {
+		t.Errorf("%d %s", me.status, me.body)
+	}
+	if status := s.raw(t, "GET", "/v1/status/acme", "", bearer(readToken)); !strings.Contains(status.body, "guard") {
+		t.Errorf("an operator does not see it: %s", status.body)
+	}
+}
