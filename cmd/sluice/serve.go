@@ -33,6 +33,7 @@ type serveFlags struct {
 	listening
 	grpc, envoy              string
 	adminToken, serviceToken string
+	tokens                   string
 }
 
 func serveCommand() *cobra.Command {
@@ -69,6 +70,7 @@ sluice serve --store redis://127.0.0.1:6379 --catalog postgres://localhost/sluic
 func (f *serveFlags) define(to *pflag.FlagSet) {
 	to.Var(address{&f.grpc, true}, "grpc-listen", "`address` for Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)")
 	to.StringVar(&f.envoy, "envoy-config", "", "`folder` with files of envoyproxy/ratelimit")
+	to.StringVar(&f.tokens, "tokens", "", "YAML `file` of secrets by name, each with a role, so that the audit log has people's names: alice: {role: admin, secret: …}")
 	to.StringVar(&f.adminToken, "admin-token", "", "`secret` that allows everything; @file reads it from a file")
 	to.StringVar(&f.serviceToken, "service-token", "", "`secret` of trusted back-ends, which take for any entity; @file reads it from a file")
 }
@@ -143,6 +145,13 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		}
 		a.Tokens = append(a.Tokens, server.Token{Name: strings.ReplaceAll(t.name, "-", " "), Secret: s, Role: t.role})
 	}
+	if f.tokens != "" {
+		named, err := readTokens(f.tokens)
+		if err != nil {
+			return a, err
+		}
+		a.Tokens = append(a.Tokens, named...)
+	}
 	if f.clientCA != "" {
 		a.Certificates = server.RoleAdmin
 	}
@@ -151,7 +160,7 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		case loopback(f.listen):
 			a.Open = true
 		case !standsIn:
-			return a, fmt.Errorf("serve: --listen %s is reachable from other machines: name who may use it, with --admin-token or --tls-client-ca", f.listen)
+			return a, fmt.Errorf("serve: --listen %s is reachable from other machines: name who may use it, with --tokens, --admin-token or --tls-client-ca", f.listen)
 		}
 	}
 	if f.envoy != "" && !standsIn && f.clientCA == "" && !loopback(f.grpc) {

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-go/sluice/server"
+)
+
+// readTokens reads the file of --tokens: who may do what, by name.
+func readTokens(path string) ([]server.Token, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--tokens: %w", err)
+	}
+	var named map[string]struct{ Role, Secret string }
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&named); err != nil {
+		return nil, fmt.Errorf("--tokens: %s: want lines such as \"alice: {role: admin, secret: …}\"", path) // what it says may quote a secret
+	}
+	var all []server.Token
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		t := named[name]
+		role, err := server.ParseRole(t.Role)
+		if err != nil {
+			return nil, fmt.Errorf("--tokens: %s: %s: %w", path, name, err)
+		}
+		if len(t.Secret) < server.MinSecret {
+			return nil, fmt.Errorf("--tokens: %s: %s: the secret must be at least %d bytes long", path, name, server.MinSecret)
+		}
+		all = append(all, server.Token{Name: name, Secret: t.Secret, Role: role})
+	}
+	return all, nil
+}
