@@ -20,6 +20,10 @@ type Config struct {
 	// it follows "Bearer". Nil means X-API-Key and Authorization.
 	KeyHeaders []string `yaml:"key_headers,omitempty"`
 
+	// KeyCookies are cookies whose values are API keys, for sessions that a
+	// catalog knows. A key in a header goes before them. Empty reads none.
+	KeyCookies []string `yaml:"key_cookies,omitempty"`
+
 	// Keys are API keys known from here. A catalog may know more.
 	Keys []Key `yaml:"keys,omitempty"`
 
@@ -61,6 +65,10 @@ type JWT struct {
 	// Header is where the token stands, with or without "Bearer" before it.
 	// Empty means Authorization, which needs the "Bearer".
 	Header string `yaml:"header,omitempty"`
+
+	// Cookie is a cookie that may have the token, for sessions of browsers. A
+	// token in the header goes before it. Empty reads none.
+	Cookie string `yaml:"cookie,omitempty"`
 
 	// Algorithms that may sign: HS256, HS384, HS512 with a secret, or any of
 	// RS256 to RS512, PS256 to PS512, ES256 to ES512 and EdDSA with public
@@ -168,6 +176,11 @@ func (c Config) Check() []sluice.FieldError {
 			m.add(fmt.Sprintf("key_headers[%d]", i), h, "must be the name of a header, such as X-API-Key")
 		}
 	}
+	for i, name := range c.KeyCookies {
+		if !token(name) {
+			m.add(fmt.Sprintf("key_cookies[%d]", i), name, "must be the name of a cookie, such as session")
+		}
+	}
 	m.keys(c.Keys)
 	if c.JWT != nil {
 		m.jwt(c.JWT)
@@ -249,6 +262,9 @@ func (m *mistakes) jwt(j *JWT) {
 	}
 	if !token(j.Header) {
 		m.add("jwt.header", j.Header, "must be the name of a header, such as Authorization")
+	}
+	if j.Cookie != "" && !token(j.Cookie) {
+		m.add("jwt.cookie", j.Cookie, "must be the name of a cookie, such as session")
 	}
 	if j.JWKSURL != "" {
 		if u, err := url.Parse(j.JWKSURL); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {

@@ -114,6 +114,7 @@ func WithLog(log *slog.Logger) Option { return func(i *Identifier) { i.log = log
 // Identifier identifies callers. It is safe for concurrent use.
 type Identifier struct {
 	keyHeaders []string // canonical
+	keyCookies []string
 	keys       map[[32]byte]staticKey
 	verify     Verifier
 	tokens     *tokens
@@ -140,6 +141,7 @@ func Open(ctx context.Context, config Config, options ...Option) (*Identifier, e
 	for _, h := range config.KeyHeaders {
 		i.keyHeaders = append(i.keyHeaders, http.CanonicalHeaderKey(h))
 	}
+	i.keyCookies = config.KeyCookies
 	i.keys = staticKeys(config.Keys)
 	i.addresses.init(&config.Address)
 	if config.JWT != nil {
@@ -200,6 +202,15 @@ func (i *Identifier) credentials(ctx context.Context, header http.Header, id *Id
 				return i.key(ctx, key, id)
 			}
 		}
+		for _, name := range i.keyCookies {
+			key, err := cookie(header, name)
+			if err != nil {
+				return err
+			}
+			if key != "" {
+				return i.key(ctx, key, id)
+			}
+		}
 	}
 	if i.tokens == nil {
 		return nil
@@ -213,10 +224,28 @@ func (i *Identifier) credentials(ctx context.Context, header http.Header, id *Id
 			raw = token
 		}
 	}
+	if raw == "" && i.tokens.cookie != "" {
+		if raw, err = cookie(header, i.tokens.cookie); err != nil {
+			return err
+		}
+	}
 	if raw == "" {
 		return nil
 	}
 	return i.tokens.identify(raw, id)
+}
+
+// cookie is the value of a cookie, which must not be sent twice either. "" if
+// it was not sent.
+func cookie(header http.Header, name string) (string, error) {
+	if len(header["Cookie"]) == 0 {
+		return "", nil
+	}
+	var values []string
+	for _, c := range (&http.Request{Header: header}).CookiesNamed(name) {
+		values = append(values, c.Value)
+	}
+	return only(values, "the cookie "+name)
 }
 
 // only is the one value of a header that must not be sent twice: whoever

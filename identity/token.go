@@ -32,6 +32,7 @@ const (
 // tokens verifies signed tokens.
 type tokens struct {
 	header  string // canonical
+	cookie  string // "" for none
 	parser  *jwt.Parser
 	key     jwt.Keyfunc
 	subject string
@@ -52,7 +53,7 @@ func newTokens(ctx context.Context, c *JWT, log *slog.Logger) (*tokens, error) {
 		options = append(options, jwt.WithAudience(c.Audience...))
 	}
 	t := &tokens{
-		header: http.CanonicalHeaderKey(c.Header), parser: jwt.NewParser(options...),
+		header: http.CanonicalHeaderKey(c.Header), cookie: c.Cookie, parser: jwt.NewParser(options...),
 		subject: c.SubjectClaim, tier: c.TierClaim,
 	}
 	var err error

@@ -222,6 +222,39 @@ func TestATokenInItsOwnHeader(t *testing.T) {
 	}
 }
 
+// TestSessionCookies: a session in a cookie is a signed token or a key that is
+// looked up. Headers go before it, and two of a name are refused.
+func TestSessionCookies(t *testing.T) {
+	i := identifier(t, Config{
+		KeyCookies: []string{"session"}, Keys: []Key{{Name: "web", SHA256: hash("s3ss"), Entity: "bob"}, {Name: "ci", SHA256: hash("s3cret"), Entity: "acme"}},
+		JWT: &JWT{Cookie: "token", Algorithms: []string{"HS256"}, SecretFile: file(t, []byte(secret))},
+	})
+	token := sign(t, jwt.SigningMethodHS256, []byte(secret), validClaims, "")
+	for _, c := range []struct {
+		want   string
+		header http.Header
+	}{
+		{"bob", http.Header{"Cookie": {"theme=dark; session=s3ss"}}},
+		{"user:alice", http.Header{"Cookie": {"token=" + token}}},
+		{"acme", http.Header{"Cookie": {"session=s3ss"}, "X-Api-Key": {"s3cret"}}},
+		{"ip:192.0.2.1", http.Header{"Cookie": {"theme=dark"}}},
+	} {
+		if id := identify(t, i, c.header, "192.0.2.1:1"); id.Entity != c.want {
+			t.Errorf("%v: got %+v, want %s", c.header, id, c.want)
+		}
+	}
+	for _, sent := range [][]string{{"session=s3ss; session=other"}, {"session=s3ss", "session=s3ss"}, {"session=unknown"}, {"token=" + token + "x"}} {
+		var id Identity
+		var invalid *InvalidError
+		if err := i.Identify(t.Context(), http.Header{"Cookie": sent}, "192.0.2.1:1", &id); !errors.As(err, &invalid) || id.Entity != "ip:192.0.2.1" {
+			t.Errorf("%v: %v, %+v", sent, err, id)
+		}
+	}
+	if m := (Config{KeyCookies: []string{"a b"}, JWT: &JWT{Cookie: "a;b", Algorithms: []string{"HS256"}, SecretFile: "x"}}).Check(); len(m) != 2 {
+		t.Errorf("%v", m)
+	}
+}
+
 // The issuer turns its keys over: a token with a key id that is not known yet
 // makes us fetch the set again, but a flood of made-up ids does so once.
 func TestAKeySetThatIsFetched(t *testing.T) {

@@ -145,6 +145,8 @@ var elsewhere = map[string]string{
 	"identity.keys.*.tier":             "The plan of whoever has the key.",
 	"identity.keys.*.scopes":           "Passed on; they decide nothing here.",
 	"identity.keys.*.expires":          "When it stops being valid. Default: never.",
+	"identity.key_cookies":             "Cookies whose values are API keys, such as sessions that the catalog knows. A key in a header goes before them.",
+	"identity.jwt.cookie":              "A cookie that may have the token. A token in the header goes before it.",
 	"identity.jwt":                     "Signed tokens that are accepted.",
 	"identity.jwt.header":              "Where the token stands. Default: Authorization, after Bearer.",
 	"identity.jwt.algorithms":          "What may sign: HS256, HS384, HS512 with a secret; RS, PS, ES and EdDSA with public keys.",
