@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ func policyCommand() *cobra.Command {
 	},
 		offline(&cobra.Command{
 			Use: "check FILE...", Short: "report all mistakes in policy files with line and column",
-			Long:    "No server is needed. The exit code is 2 if there are mistakes.",
+			Long:    "No server is needed. The exit code is 2 if there are mistakes. Warnings are\nabout files without limits and about files of secrets that are not there.",
 			Example: "sluice policy check policy.yaml",
 		}, nil, checkPolicies),
 		offline(&cobra.Command{
@@ -31,7 +32,7 @@ func policyCommand() *cobra.Command {
 }
 
 func checkPolicies(_ context.Context, c *call) error {
-	all := policy.Mistakes{}
+	all, warnings := policy.Mistakes{}, []string{}
 	for _, path := range c.args {
 		p, err := policy.Load(path)
 		var mistakes policy.Mistakes
@@ -49,10 +50,20 @@ func checkPolicies(_ context.Context, c *call) error {
 			if err := c.say("%s: ok, %s, revision %s", path, tiersOf(p), p.Revision); err != nil {
 				return err
 			}
+			for _, w := range policyWarnings(p) {
+				w = path + ": warning: " + w
+				warnings = append(warnings, w)
+				if c.json {
+					continue
+				}
+				if _, err := fmt.Fprintln(c.stderr, w); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if c.json {
-		if err := c.printJSON(map[string]any{"ok": len(all) == 0, "mistakes": all}); err != nil {
+		if err := c.printJSON(map[string]any{"ok": len(all) == 0, "mistakes": all, "warnings": warnings}); err != nil {
 			return err
 		}
 	}
@@ -68,4 +79,22 @@ func tiersOf(p *policy.Policy) string {
 		return "1 tier"
 	}
 	return fmt.Sprintf("%d tiers", n)
+}
+
+// policyWarnings says what is not a mistake in a file, and hardly meant.
+func policyWarnings(p *policy.Policy) (all []string) {
+	if d := p.Declared; len(d.System) == 0 && len(d.Resources) == 0 && len(d.Tiers) == 0 && len(d.Entities) == 0 {
+		all = append(all, "it declares no limits, so every request passes unless limits are stored in the catalog")
+	}
+	if jwt := p.Identity.JWT; jwt != nil {
+		for _, f := range [][2]string{{"secret_file", jwt.SecretFile}, {"public_key_file", jwt.PublicKeyFile}, {"jwks_file", jwt.JWKSFile}} {
+			if f[1] == "" {
+				continue
+			}
+			if _, err := os.Stat(f[1]); err != nil {
+				all = append(all, fmt.Sprintf("identity.jwt.%s: %v; a server with this file does not start", f[0], err))
+			}
+		}
+	}
+	return all
 }

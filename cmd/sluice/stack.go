@@ -44,6 +44,10 @@ type places struct {
 	policy  string   // a file; "" for the sample
 	hold    bool     // hold tokens ahead of need
 	alerts  catalog.Thresholds
+
+	memoryBuckets int   // of a store in memory; 0 for its default
+	memoryBytes   int64 // the same
+	cacheTTL      period
 }
 
 // stack is everything that a node is made of, from the store up.
@@ -225,7 +229,7 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 			}
 			s.closers = append(s.closers, release)
 		}
-		store, err := memory.Open(memory.Config{Snapshot: snapshot, Log: log})
+		store, err := memory.Open(memory.Config{Snapshot: snapshot, MaxBuckets: p.memoryBuckets, MaxBytes: p.memoryBytes, Log: log})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -323,7 +327,7 @@ func (s *stack) openCatalog(ctx context.Context, p *places, log *slog.Logger) (*
 		store, s.slots, s.replays = sqlitecatalog.New(db), sqliteslots.New(db), sqlitereplays.New(db, nil)
 	}
 	var err error
-	if s.catalog, err = catalog.Open(ctx, catalog.Config{Store: store, Log: log}); err != nil {
+	if s.catalog, err = catalog.Open(ctx, catalog.Config{Store: store, TTL: time.Duration(p.cacheTTL), Log: log}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.catalog.Close)
