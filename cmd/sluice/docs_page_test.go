@@ -118,7 +118,7 @@ func readPage(name, text string) *page {
 			if answers >= 0 {
 				p.examples[answers].answer += line + "\n"
 			}
-		case "go", "ini": // statements that begin with go, and settings
+		case "go", "ini", "imports": // statements that begin with go, settings, and the graph of imports
 		case prose:
 			if strings.TrimSpace(line) != "" {
 				answers = -1
