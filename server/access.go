@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -17,7 +16,6 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/internal/badinput"
-	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
 // Role is what a caller of the server may do. An API key has the roles of all
@@ -65,17 +63,6 @@ func (r Role) String() string {
 		return "none"
 	}
 	return strings.Join(names, " or ")
-}
-
-// ParseRole parses the name of a role that a [Token] can give: read, service or
-// admin.
-func ParseRole(s string) (Role, error) {
-	for _, known := range roles {
-		if known.name == s && known.role.general() {
-			return known.role, nil
-		}
-	}
-	return RoleNone, fmt.Errorf("role %q: must be read, service or admin", excerpt.Of(s))
 }
 
 // full is r with all that it includes.

@@ -10,7 +10,7 @@ import (
 func TestTakesSendTheHeadersOfTheMiddleware(t *testing.T) {
 	s := stage(t, nil)
 	for _, path := range []string{"/v1/take", "/v1/leases"} {
-		r := s.raw(t, "POST", path, `{"entity":"alice","resource":"`+path+`","limits":{"burst":"100/minute burst 20","daily":"50/day UTC"}}`, bearer(takeToken))
+		r := s.raw(t, "POST", path, `{"entity":"alice","resource":"`+path+`","limits":{"burst":"100/minute burst 20","daily":"50/day UTC"}}`, bearer(serviceToken))
 		if got := r.header.Get("RateLimit-Policy"); got != `"burst";q=20;w=12, "daily";q=50;w=86400` {
 			t.Errorf("%s: RateLimit-Policy: %s", path, got)
 		}
@@ -30,7 +30,7 @@ limits:
 headers: {send: [x-ratelimit], reset_after: true, cost: true, source: true}
 identity: {keys: [{name: k, sha256: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b, entity: acme}]}
 `)
-	header := bearer(takeToken)
+	header := bearer(serviceToken)
 	r := s.raw(t, "POST", "/v1/take", `{"entity":"acme","resource":"api","cost":3}`, header)
 	for name, want := range map[string]string{
 		"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "17", "X-RateLimit-Reset-After": "1.8", "X-RateLimit-Cost": "3", "X-RateLimit-Source": "store",

@@ -27,9 +27,9 @@ func readTokens(path string) ([]server.Token, error) {
 	var all []server.Token
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		t := named[name]
-		role, err := server.ParseRole(t.Role)
-		if err != nil {
-			return nil, fmt.Errorf("--tokens: %s: %s: %w", path, name, err)
+		role, known := map[string]server.Role{"read": server.RoleRead, "service": server.RoleService, "admin": server.RoleAdmin}[t.Role]
+		if !known {
+			return nil, fmt.Errorf("--tokens: %s: %s: role %q: want read, service or admin", path, name, t.Role)
 		}
 		if len(t.Secret) < server.MinSecret {
 			return nil, fmt.Errorf("--tokens: %s: %s: the secret must be at least %d bytes long", path, name, server.MinSecret)
