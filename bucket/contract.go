@@ -24,4 +24,3 @@ func LeaseCostError(limit string, fixed bool) error {
 	}
 	return &sluice.FieldError{Field: "lease.costs", Value: limit, Reason: "the lease has no limit of this name"}
 }
-

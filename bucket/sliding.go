@@ -1,7 +1,5 @@
 package bucket
 
-import ()
-
 // A sliding window of length W counts in parts of W/k, numbered from the
 // epoch. At any time it counts the part now is in and the k before it, the
 // oldest of them in full though it may have partly left the window. Any
