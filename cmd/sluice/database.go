@@ -41,10 +41,6 @@ func (d *database) isPostgres() bool {
 	return strings.HasPrefix(d.address, "postgres://") || strings.HasPrefix(d.address, "postgresql://")
 }
 
-func (d *database) isRedis() bool {
-	return strings.HasPrefix(d.address, "redis")
-}
-
 // isFile reports whether it is a file of SQLite.
 func (d *database) isFile() bool { return d.flag == "catalog" && !d.isPostgres() }
 
