@@ -4,7 +4,24 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/testclock"
+	"github.com/sluice-go/sluice/memory"
 )
+
+// still is a limiter for which no time passes.
+func still(t testing.TB) func(*httplimit.Config) {
+	t.Helper()
+	store, err := memory.Open(memory.Config{Clock: testclock.New(time.Now()).Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return func(c *httplimit.Config) { c.Limiter = sluice.New(store) }
+}
 
 // A limit that is not announced refuses as others do, and callers are told when
 // to come back and nothing else about it, whatever headers are sent.
@@ -15,7 +32,7 @@ limits:
   quota: {limit: 100/hour}
   guard: {limit: 3/hour, announce: false}
 headers: {send: [ietf, legacy, x-ratelimit], reset_after: true}
-`)
+`, still(t))
 	s := serve(t, g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	var a reply
 	for range 4 {
@@ -43,7 +60,7 @@ headers: {send: [ietf, legacy, x-ratelimit], reset_after: true}
 
 // Without any limit to tell about, there are no headers.
 func TestNothingIsAnnounced(t *testing.T) {
-	g := gate(t, "version: 1\nlimits: {guard: {limit: 1/hour, announce: false}}\nheaders: {send: [ietf, legacy, x-ratelimit], reset_after: true}\n")
+	g := gate(t, "version: 1\nlimits: {guard: {limit: 1/hour, announce: false}}\nheaders: {send: [ietf, legacy, x-ratelimit], reset_after: true}\n", still(t))
 	s := serve(t, g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	for range 2 {
 		for name := range ask(t, s.URL, "GET", "/").Header {
@@ -55,7 +72,7 @@ func TestNothingIsAnnounced(t *testing.T) {
 }
 
 func TestResetAfter(t *testing.T) {
-	g := gate(t, "version: 1\nlimits: {all: {limit: 100/minute burst 20}}\nheaders: {send: [x-ratelimit], reset_after: true}\n")
+	g := gate(t, "version: 1\nlimits: {all: {limit: 100/minute burst 20}}\nheaders: {send: [x-ratelimit], reset_after: true}\n", still(t))
 	s := serve(t, g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	if got := ask(t, s.URL, "GET", "/").Header.Get("X-RateLimit-Reset-After"); got != "0.6" {
 		t.Errorf("X-RateLimit-Reset-After: %q", got)
@@ -64,7 +81,7 @@ func TestResetAfter(t *testing.T) {
 
 // The body of a refusal has the numbers of the limit and what remains.
 func TestARefusalHasTheNumbers(t *testing.T) {
-	g := gate(t, "version: 1\nlimits: {all: {limit: 100/minute burst 20}}\nendpoints: {big: {match: /big, cost: 15}}\n")
+	g := gate(t, "version: 1\nlimits: {all: {limit: 100/minute burst 20}}\nendpoints: {big: {match: /big, cost: 15}}\n", still(t))
 	s := serve(t, g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	ask(t, s.URL, "GET", "/big")
 	p := ask(t, s.URL, "GET", "/big").problem
