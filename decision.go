@@ -51,19 +51,19 @@ type Result struct {
 
 	// Consumed is by how much net consumption changed: what was taken, or,
 	// negative, what was refunded, whatever refill did in between.
-	Consumed Tokens
+	Consumed Amount
 
 	// Returned is how much of a refund came back into the bucket: less than
 	// what was refunded if refill, or the end of a window, was faster.
-	Returned Tokens
+	Returned Amount
 
 	// Remaining is what is not used; negative is a debt. What nodes hold
 	// ahead of need is not used.
-	Remaining Tokens
+	Remaining Amount
 
 	// Free is how much of Remaining the store itself can give: Remaining less
 	// what nodes hold.
-	Free Tokens
+	Free Amount
 
 	// RetryAfter is when this cost could pass if nobody else takes anything:
 	// 0 if it fits, or [Never]. For concurrency, where a place may be freed
@@ -91,7 +91,7 @@ type Decision struct {
 
 	// Granted is what was consumed for the first demand that is not a
 	// shadow: less than the cost only for a take up to an amount.
-	Granted Tokens
+	Granted Amount
 
 	// RetryAfter is when the whole take could pass: 0 if allowed, [Never],
 	// or the longest wait of the limits that refused.
@@ -147,7 +147,7 @@ func (e *RefusedError) Error() string {
 // Conclude derives the decision's summary from the results, which a store
 // has filled in for every demand. It is here so that all stores agree.
 func (d *Decision) Conclude() {
-	d.RetryAfter, d.Decider, d.Granted = 0, 0, 0
+	d.RetryAfter, d.Decider, d.Granted = 0, 0, Amount{}
 	if len(d.Results) == 1 && !d.Demands[0].Shadow { // nothing to compare
 		if r := &d.Results[0]; d.Allowed {
 			d.Granted = r.Consumed
@@ -213,5 +213,5 @@ func (d *Decision) scarcest() (best int) {
 }
 
 func (d *Decision) share(i int) (left, capacity float64) {
-	return float64(d.Results[i].Remaining), float64(d.Demands[i].Limit.Capacity())
+	return float64(d.Results[i].Remaining.Thousandths()), float64(d.Demands[i].Limit.Capacity().Thousandths())
 }

@@ -18,8 +18,8 @@ func TestConclude(t *testing.T) {
 		}
 		return ds
 	}
-	fits := func(remaining sluice.Tokens) sluice.Result {
-		return sluice.Result{Fits: true, Consumed: tok, Remaining: remaining}
+	fits := func(remaining int64) sluice.Result {
+		return sluice.Result{Fits: true, Consumed: sluice.Thousandths(tok), Remaining: sluice.Thousandths(remaining)}
 	}
 	refuses := func(retry time.Duration) sluice.Result { return sluice.Result{RetryAfter: retry} }
 	for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestConclude(t *testing.T) {
 		demands []sluice.Demand
 		results []sluice.Result
 		decider int
-		granted sluice.Tokens
+		granted int64
 		retry   time.Duration
 	}{
 		{"the scarcest share decides", true, limits,
@@ -54,9 +54,9 @@ func TestConclude(t *testing.T) {
 	} {
 		// A decision is used again: what it said before must not show.
 		d := sluice.Decision{Allowed: c.allowed, Demands: c.demands, Results: c.results,
-			RetryAfter: time.Hour, Decider: 2, Granted: 77}
+			RetryAfter: time.Hour, Decider: 2, Granted: sluice.Thousandths(77)}
 		d.Conclude()
-		if d.Decider != c.decider || d.Granted != c.granted || d.RetryAfter != c.retry {
+		if d.Decider != c.decider || d.Granted.Thousandths() != c.granted || d.RetryAfter != c.retry {
 			t.Errorf("%s: decided by %d, granted %s, retry after %s", c.name, d.Decider, d.Granted, d.RetryAfter)
 		}
 		demand, result := d.Deciding()
@@ -99,11 +99,11 @@ func TestRefusedError(t *testing.T) {
 }
 
 func TestUtilization(t *testing.T) {
-	b := sluice.Bucket{Limit: sluice.MustParse("10/s burst 20"), Remaining: 5 * sluice.Token}
+	b := sluice.Bucket{Limit: sluice.MustParse("10/s burst 20"), Remaining: sluice.Tokens(5)}
 	if u := b.Utilization(); u != 75 {
 		t.Errorf("%v %%", u)
 	}
-	b.Remaining = -5 * sluice.Token
+	b.Remaining = sluice.Tokens(-5)
 	if u := b.Utilization(); u != 125 {
 		t.Errorf("in debt: %v %%", u)
 	}

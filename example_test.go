@@ -29,8 +29,8 @@ func ExampleLimiter_Take() {
 
 	demands := []sluice.Demand{
 		{Key: sluice.Key{Entity: "ann", Limit: "requests"}, Limit: sluice.MustParse("100/day")},
-		{Key: sluice.Key{Entity: "ann", Limit: "tokens"}, Limit: sluice.MustParse("5000/day"), Cost: 2000 * sluice.Token},
-		{Key: sluice.Key{Entity: "acme", Limit: "tokens"}, Limit: sluice.MustParse("1M/day"), Cost: 2000 * sluice.Token},
+		{Key: sluice.Key{Entity: "ann", Limit: "tokens"}, Limit: sluice.MustParse("5000/day"), Cost: sluice.Tokens(2000)},
+		{Key: sluice.Key{Entity: "acme", Limit: "tokens"}, Limit: sluice.MustParse("1M/day"), Cost: sluice.Tokens(2000)},
 	}
 	for range 3 {
 		d, err := limiter.Take(ctx, demands...)
@@ -67,7 +67,7 @@ func ExampleDecision_Err() {
 	d, err := limiter.Take(context.Background(), sluice.Demand{
 		Key:   sluice.Key{Entity: "ann", Limit: "tokens"},
 		Limit: sluice.MustParse("10/s burst 20"),
-		Cost:  25 * sluice.Token,
+		Cost:  sluice.Tokens(25),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -84,7 +84,7 @@ func ExampleLimiter_TakeUpTo() {
 	mails := sluice.Demand{
 		Key:   sluice.Key{Entity: "newsletter", Limit: "mails"},
 		Limit: sluice.MustParse("500/day"),
-		Cost:  300 * sluice.Token,
+		Cost:  sluice.Tokens(300),
 	}
 	for range 3 {
 		d, err := limiter.TakeUpTo(context.Background(), mails)
@@ -124,8 +124,8 @@ func ExampleLimiter_Adjust() {
 	defer closeStore()
 
 	tokens := sluice.Demand{Key: sluice.Key{Entity: "ann", Limit: "tokens"}, Limit: sluice.MustParse("1000/day fixed")}
-	for _, cost := range []sluice.Tokens{1200 * sluice.Token, -500 * sluice.Token} {
-		tokens.Cost = cost
+	for _, cost := range []int64{1200 * sluice.Token, -500 * sluice.Token} {
+		tokens.Cost = sluice.Thousandths(cost)
 		d, err := limiter.Adjust(context.Background(), tokens)
 		if err != nil {
 			log.Fatal(err)
@@ -173,7 +173,7 @@ func ExampleLimiter_Acquire() {
 		Keep: 10 * time.Minute, // if this process dies, its place is free again after that
 		Demands: []sluice.Demand{
 			{Key: sluice.Key{Entity: "ann", Limit: "parallel"}, Limit: sluice.MustParse("5 concurrent")},
-			{Key: sluice.Key{Entity: "ann", Limit: "tokens"}, Limit: sluice.MustParse("10k/day fixed"), Cost: 1000 * sluice.Token},
+			{Key: sluice.Key{Entity: "ann", Limit: "tokens"}, Limit: sluice.MustParse("10k/day fixed"), Cost: sluice.Tokens(1000)},
 		},
 	})
 	if err != nil {
@@ -187,12 +187,12 @@ func ExampleLimiter_Acquire() {
 	}
 	show("acquired: ", d)
 
-	if d, err = lease.Adjust(ctx, sluice.LimitCost{Limit: "tokens", Cost: 4000 * sluice.Token}); err != nil {
+	if d, err = lease.Adjust(ctx, sluice.LimitCost{Limit: "tokens", Cost: sluice.Tokens(4000)}); err != nil {
 		log.Fatal(err)
 	}
 	show("adjusted: ", d)
 
-	if d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "tokens", Cost: 3700 * sluice.Token}); err != nil {
+	if d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "tokens", Cost: sluice.Tokens(3700)}); err != nil {
 		log.Fatal(err)
 	}
 	show("committed:", d)
@@ -209,7 +209,7 @@ func ExampleLimiter_Do() {
 	ctx := context.Background()
 
 	take := sluice.Take{Demands: []sluice.Demand{{
-		Key: sluice.Key{Entity: "upstream"}, Limit: sluice.MustParse("100/day fixed"), Cost: 10 * sluice.Token,
+		Key: sluice.Key{Entity: "upstream"}, Limit: sluice.MustParse("100/day fixed"), Cost: sluice.Tokens(10),
 	}}}
 	for _, result := range []error{nil, errors.New("upstream is down")} {
 		err := limiter.Do(ctx, take, func(ctx context.Context, lease *sluice.Lease) error {

@@ -17,7 +17,7 @@ var errWork = errors.New("the work went wrong")
 // TestDo: what the work comes to decides what stays consumed.
 func TestDo(t *testing.T) {
 	tokensOf := func(n int) sluice.LimitCost {
-		return sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(n) * sluice.Token}
+		return sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(int64(n))}
 	}
 	for _, c := range []struct {
 		name string
@@ -50,8 +50,8 @@ func TestDo(t *testing.T) {
 		if err := l.Do(t.Context(), takeOf(tpm), c.work); !errors.Is(err, c.err) || err != nil && c.err == nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if n := remaining(t, l, tpm); n.Whole() != int64(c.left) {
-			t.Errorf("%s: %s are left, want %d", c.name, n, c.left)
+		if n := remaining(t, l, tpm); sluice.Thousandths(n).Whole() != int64(c.left) {
+			t.Errorf("%s: %s are left, want %d", c.name, sluice.Thousandths(n), c.left)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestDoAfterItsCallerLeft(t *testing.T) {
 		return ctx.Err()
 	})
 	if !errors.Is(err, context.Canceled) || remaining(t, l, tpm) != 1000*sluice.Token {
-		t.Errorf("%v, %s are left", err, remaining(t, l, tpm))
+		t.Errorf("%v, %s are left", err, sluice.Thousandths(remaining(t, l, tpm)))
 	}
 }
 
@@ -85,7 +85,7 @@ func TestDoThatPanics(t *testing.T) {
 		}()
 		<-over
 		if n := remaining(t, l, tpm); n != 1000*sluice.Token {
-			t.Errorf("%s are left", n)
+			t.Errorf("%s are left", sluice.Thousandths(n))
 		}
 	}
 }
@@ -135,14 +135,14 @@ func TestLeaseExpires(t *testing.T) {
 		}
 		time.Sleep(9 * time.Second)
 		if n := remaining(t, l, parallel); n != 0 {
-			t.Errorf("%s places are free under a renewed lease", n)
+			t.Errorf("%s places are free under a renewed lease", sluice.Thousandths(n))
 		}
 		time.Sleep(time.Second)
 		if n := remaining(t, l, parallel); n != 2*sluice.Token {
-			t.Errorf("%s places are free after the lease expired", n)
+			t.Errorf("%s places are free after the lease expired", sluice.Thousandths(n))
 		}
 		if n := remaining(t, l, tpm); n != 900*sluice.Token {
-			t.Errorf("%s are left", n)
+			t.Errorf("%s are left", sluice.Thousandths(n))
 		}
 		for name, err := range map[string]error{
 			"renew":   lease.Renew(t.Context(), time.Second),
@@ -176,9 +176,9 @@ func TestSettlementsThatAreRefusedAsWrong(t *testing.T) {
 			"lease.keep: 192h0m0s: must be above 0 and at most a week to renew, and 0 otherwise"},
 		{sluice.Settlement{ID: lease.ID, Action: sluice.Commit, Keep: time.Second},
 			"lease.keep: 1s: must be above 0 and at most a week to renew, and 0 otherwise"},
-		{sluice.Settlement{ID: lease.ID, Costs: []sluice.LimitCost{{Limit: "tpm", Cost: -1}}},
+		{sluice.Settlement{ID: lease.ID, Costs: []sluice.LimitCost{{Limit: "tpm", Cost: sluice.Thousandths(-1)}}},
 			"lease.costs[tpm]: -0.001: must be between 0 and 1000000000000"},
-		{sluice.Settlement{ID: lease.ID, Costs: []sluice.LimitCost{{Limit: "tpm", Cost: sluice.MaxTokens + 1}}},
+		{sluice.Settlement{ID: lease.ID, Costs: []sluice.LimitCost{{Limit: "tpm", Cost: sluice.Thousandths(sluice.MaxThousandths + 1)}}},
 			"lease.costs[tpm]: 1000000000000.001: must be between 0 and 1000000000000"},
 	} {
 		_, err := l.Settle(t.Context(), c.settlement)
@@ -199,6 +199,6 @@ func TestLeaseOfAnotherNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := remaining(t, here, tpm); n != 1000*sluice.Token {
-		t.Errorf("%s are left", n)
+		t.Errorf("%s are left", sluice.Thousandths(n))
 	}
 }

@@ -56,7 +56,7 @@ type Limit struct {
 
 	// Amount comes back per Period, or may be used per window, or may be in
 	// flight at once.
-	Amount Tokens
+	Amount Amount
 
 	// Period is the time that Amount is for: any whole number of microseconds.
 	// Concurrency and calendar windows do not use it.
@@ -64,7 +64,7 @@ type Limit struct {
 
 	// Burst is how many tokens a full bucket has. 0 means Amount. Only token
 	// buckets have one.
-	Burst Tokens
+	Burst Amount
 
 	// Calendar and Zone make a fixed window follow the calendar of an IANA
 	// time zone.
@@ -73,30 +73,22 @@ type Limit struct {
 }
 
 // Unlimited is a limit that refuses nothing. It is written "unlimited".
-var Unlimited = Limit{Amount: MaxTokens, Period: time.Microsecond}
+var Unlimited = Limit{Amount: Thousandths(MaxThousandths), Period: time.Microsecond}
 
 // Per returns a token bucket of n whole tokens per period: Per(100, time.Minute).
 func Per(n int64, period time.Duration) Limit {
-	return Limit{Amount: whole(n), Period: period}
+	return Limit{Amount: Tokens(n), Period: period}
 }
 
 // WithBurst returns l with room for n whole tokens.
 func (l Limit) WithBurst(n int64) Limit {
-	l.Burst = whole(n)
+	l.Burst = Tokens(n)
 	return l
 }
 
-// whole is n tokens; out of range it stays out of range, for Validate to say.
-func whole(n int64) Tokens {
-	if hi, lo := bits.Mul64(uint64(max(n, -n)), uint64(Token)); n < 0 || hi != 0 || lo > uint64(MaxTokens) {
-		return MaxTokens + 1
-	}
-	return Tokens(n) * Token
-}
-
 // Capacity returns the most that can be taken at once. A larger cost never passes.
-func (l Limit) Capacity() Tokens {
-	if l.Algorithm == TokenBucket && l.Burst != 0 {
+func (l Limit) Capacity() Amount {
+	if l.Algorithm == TokenBucket && l.Burst.Thousandths() != 0 {
 		return l.Burst
 	}
 	return l.Amount
@@ -114,13 +106,13 @@ func (l Limit) Validate() error {
 	if l.Algorithm > Concurrency {
 		return badField("limit.algorithm", l.Algorithm, "must be token bucket, sliding window, fixed window or concurrency")
 	}
-	if l.Amount <= 0 || l.Amount > MaxTokens {
-		return badField("limit.amount", l.Amount, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+	if l.Amount.Thousandths() <= 0 || l.Amount.Thousandths() > MaxThousandths {
+		return badField("limit.amount", l.Amount, fmt.Sprintf("must be above 0 and at most %s", maxAmount))
 	}
-	if l.Burst < 0 || l.Burst > MaxTokens {
-		return badField("limit.burst", l.Burst, fmt.Sprintf("must be between 0 (the amount) and %s", MaxTokens))
+	if l.Burst.Thousandths() < 0 || l.Burst.Thousandths() > MaxThousandths {
+		return badField("limit.burst", l.Burst, fmt.Sprintf("must be between 0 (the amount) and %s", maxAmount))
 	}
-	if l.Burst != 0 && l.Algorithm != TokenBucket {
+	if l.Burst.Thousandths() != 0 && l.Algorithm != TokenBucket {
 		return badField("limit.burst", l.Burst, fmt.Sprintf("only a token bucket has a burst, not a %s", l.Algorithm))
 	}
 	if err := l.validateCalendar(); err != nil {
@@ -130,7 +122,7 @@ func (l Limit) Validate() error {
 		if l.Period != 0 {
 			return badField("limit.period", l.Period, fmt.Sprintf("a %s with this setting has no period; leave it 0", l.Algorithm))
 		}
-		if l.Algorithm == Concurrency && (l.Amount > maxConcurrency || l.Amount%Token != 0) {
+		if l.Algorithm == Concurrency && (l.Amount.Thousandths() > maxConcurrency || l.Amount.Thousandths()%Token != 0) {
 			return badField("limit.amount", l.Amount, "concurrency must be a whole number of at most 100000")
 		}
 		return nil
@@ -172,7 +164,7 @@ func (l Limit) validateCalendar() error {
 // Rate returns the refill in lowest terms: amount in millitokens per period in
 // microseconds. It is meaningless for limits without a period.
 func (l Limit) Rate() (amount, period int64) {
-	amount, period = int64(l.Amount), l.Period.Microseconds()
+	amount, period = l.Amount.Thousandths(), l.Period.Microseconds()
 	a, b := amount, period
 	for b != 0 {
 		a, b = b, a%b

@@ -16,34 +16,34 @@ func TestLimitValidation(t *testing.T) {
 		want  string
 	}{
 		{sluice.Limit{}, "limit.amount: 0: must be above 0 and at most 1000000000000"},
-		{sluice.Limit{Algorithm: 4, Amount: 1, Period: 1},
+		{sluice.Limit{Algorithm: 4, Amount: sluice.Thousandths(1), Period: 1},
 			"limit.algorithm: algorithm 4: must be token bucket, sliding window, fixed window or concurrency"},
-		{sluice.Per(-1, time.Second), "limit.amount: 1000000000000.001: must be above 0 and at most 1000000000000"},
+		{sluice.Per(-1, time.Second), "limit.amount: -1: must be above 0 and at most 1000000000000"},
 		{sluice.Per(math.MaxInt64, time.Second), "limit.amount: 1000000000000.001: must be above 0 and at most 1000000000000"},
-		{sluice.Per(math.MinInt64, time.Second), "limit.amount: 1000000000000.001: must be above 0 and at most 1000000000000"},
-		{sluice.Per(1, time.Second).WithBurst(-1), "limit.burst: 1000000000000.001: must be between 0 (the amount) and 1000000000000"},
-		{sluice.Limit{Amount: 1, Period: time.Second, Burst: -5}, "limit.burst: -0.005: must be between 0 (the amount) and 1000000000000"},
-		{sluice.Limit{Algorithm: sluice.SlidingWindow, Amount: 1, Period: time.Second, Burst: 1000},
+		{sluice.Per(math.MinInt64, time.Second), "limit.amount: -1000000000000.001: must be above 0 and at most 1000000000000"},
+		{sluice.Per(1, time.Second).WithBurst(-1), "limit.burst: -1: must be between 0 (the amount) and 1000000000000"},
+		{sluice.Limit{Amount: sluice.Thousandths(1), Period: time.Second, Burst: sluice.Thousandths(-5)}, "limit.burst: -0.005: must be between 0 (the amount) and 1000000000000"},
+		{sluice.Limit{Algorithm: sluice.SlidingWindow, Amount: sluice.Thousandths(1), Period: time.Second, Burst: sluice.Thousandths(1000)},
 			"limit.burst: 1: only a token bucket has a burst, not a sliding window"},
 		{sluice.Per(1, 0), "limit.period: 0s: must be a whole number of microseconds, from 1µs to 5 years"},
 		{sluice.Per(1, -time.Second), "limit.period: -1s: must be a whole number of microseconds, from 1µs to 5 years"},
 		{sluice.Per(1, 1500), "limit.period: 1.5µs: must be a whole number of microseconds, from 1µs to 5 years"},
 		{sluice.Per(1, 1831*day), "limit.period: 43944h0m0s: must be a whole number of microseconds, from 1µs to 5 years"},
-		{sluice.Limit{Amount: 999_999_999_999, Period: 1830 * day},
+		{sluice.Limit{Amount: sluice.Thousandths(999_999_999_999), Period: 1830 * day},
 			"limit.amount: 999999999.999/43920h0m0s: cannot be kept exactly: choose a rounder amount or a shorter period"},
-		{sluice.Limit{Algorithm: sluice.Concurrency, Amount: 1500}, "limit.amount: 1.5: concurrency must be a whole number of at most 100000"},
-		{sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Token, Period: time.Second},
+		{sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Thousandths(1500)}, "limit.amount: 1.5: concurrency must be a whole number of at most 100000"},
+		{sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Tokens(1), Period: time.Second},
 			"limit.period: 1s: a concurrency with this setting has no period; leave it 0"},
-		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: 1, Calendar: sluice.CalendarDay, Zone: "UTC", Period: time.Second},
+		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(1), Calendar: sluice.CalendarDay, Zone: "UTC", Period: time.Second},
 			"limit.period: 1s: a fixed window with this setting has no period; leave it 0"},
-		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: 1, Calendar: 3, Zone: "UTC"}, "limit.calendar: 3: must be none, day or month"},
-		{sluice.Limit{Amount: 1, Calendar: sluice.CalendarDay, Zone: "UTC"},
+		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(1), Calendar: 3, Zone: "UTC"}, "limit.calendar: 3: must be none, day or month"},
+		{sluice.Limit{Amount: sluice.Thousandths(1), Calendar: sluice.CalendarDay, Zone: "UTC"},
 			"limit.calendar: token bucket: only a fixed window follows the calendar"},
-		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: 1, Calendar: sluice.CalendarDay},
+		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(1), Calendar: sluice.CalendarDay},
 			"limit.zone: : must be a time zone such as UTC or Europe/Madrid"},
-		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: 1, Calendar: sluice.CalendarDay, Zone: strings.Repeat("x", 1000)},
+		{sluice.Limit{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(1), Calendar: sluice.CalendarDay, Zone: strings.Repeat("x", 1000)},
 			"limit.zone: " + strings.Repeat("x", 60) + "…: must be a time zone such as UTC or Europe/Madrid"},
-		{sluice.Limit{Amount: 1, Period: time.Second, Zone: "UTC"},
+		{sluice.Limit{Amount: sluice.Thousandths(1), Period: time.Second, Zone: "UTC"},
 			"limit.zone: UTC: a time zone goes with a calendar day or month"},
 	} {
 		err := c.limit.Validate()
@@ -58,21 +58,21 @@ func TestLimitValidation(t *testing.T) {
 // in lowest terms.
 func TestExactRange(t *testing.T) {
 	for _, c := range []struct {
-		amount sluice.Tokens
+		amount int64
 		period time.Duration
 		ok     bool
 	}{
 		{1, 1830 * day, true},
-		{sluice.MaxTokens, time.Microsecond, true},
-		{sluice.MaxTokens, time.Second, true}, // 10^9 per µs
-		{sluice.MaxTokens, 1830 * day, true},  // 156250000/24705
-		{sluice.MaxTokens - 1, time.Second, false},
+		{sluice.MaxThousandths, time.Microsecond, true},
+		{sluice.MaxThousandths, time.Second, true}, // 10^9 per µs
+		{sluice.MaxThousandths, 1830 * day, true},  // 156250000/24705
+		{sluice.MaxThousandths - 1, time.Second, false},
 		{1_000_001, 365 * day, false},
 		{1_000_000, 365 * day, true},
 		{100_000 * sluice.Token, 365 * day, true},
 		{123_457 * sluice.Token, 365 * day, true},
 	} {
-		l := sluice.Limit{Amount: c.amount, Period: c.period}
+		l := sluice.Limit{Amount: sluice.Thousandths(c.amount), Period: c.period}
 		if err := l.Validate(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", l, err)
 		}
@@ -96,11 +96,11 @@ func TestRateInLowestTerms(t *testing.T) {
 }
 
 func TestCapacity(t *testing.T) {
-	for limit, want := range map[string]sluice.Tokens{
+	for limit, want := range map[string]int64{
 		"10/s": 10_000, "10/s burst 25": 25_000, "10/s burst 5": 5000, "10/s sliding": 10_000, "10/day UTC": 10_000, "3 concurrent": 3000,
 	} {
-		if got := sluice.MustParse(limit).Capacity(); got != want {
-			t.Errorf("%s holds %s, want %s", limit, got, want)
+		if got := sluice.MustParse(limit).Capacity().Thousandths(); got != want {
+			t.Errorf("%s holds %s, want %s", limit, sluice.Thousandths(got), sluice.Thousandths(want))
 		}
 	}
 }

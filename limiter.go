@@ -101,8 +101,8 @@ func (l *Limiter) Adjust(ctx context.Context, changes ...Demand) (Decision, erro
 	for i := range changes {
 		c := &changes[i]
 		field := fmt.Sprintf("adjust.changes[%d]", i)
-		if c.Cost < -MaxTokens || c.Cost > MaxTokens {
-			return d, badField(field+".cost", c.Cost, "must be between -"+MaxTokens.String()+" and "+MaxTokens.String())
+		if c.Cost.Thousandths() < -MaxThousandths || c.Cost.Thousandths() > MaxThousandths {
+			return d, badField(field+".cost", c.Cost, "must be between -"+maxAmount.String()+" and "+maxAmount.String())
 		}
 		if c.Limit.Algorithm == Concurrency {
 			return d, badField(field+".limit", c.Limit, "a concurrency limit is adjusted by its lease")
@@ -158,7 +158,7 @@ func (l *Limiter) consumed(d *Decision, err error, take bool) {
 		c.Taken = d.Taken
 	}
 	for i := range d.Results {
-		if c.Amount = d.Results[i].Consumed; c.Amount != 0 {
+		if c.Amount = d.Results[i].Consumed; c.Amount.Thousandths() != 0 {
 			if d.Source < Degraded {
 				c.Result = &d.Results[i]
 			}

@@ -21,7 +21,7 @@ type Observer interface {
 
 // Consumption is one change of net consumption.
 type Consumption struct {
-	Amount Tokens // refunds are negative
+	Amount Amount // refunds are negative
 
 	// Taken is when it was taken, in the store's time: a lease that is
 	// settled later changes what was consumed then.

@@ -13,7 +13,7 @@ import (
 // ledger is an observer that adds up.
 type ledger struct {
 	mu       sync.Mutex
-	consumed map[sluice.Key]sluice.Tokens
+	consumed map[sluice.Key]int64
 	allowed  int
 	refused  int
 	failed   int
@@ -38,12 +38,12 @@ func (g *ledger) Consumed(k sluice.Key, _ sluice.Limit, c sluice.Consumption) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.consumed == nil {
-		g.consumed = map[sluice.Key]sluice.Tokens{}
+		g.consumed = map[sluice.Key]int64{}
 	}
-	g.consumed[k] += c.Amount
+	g.consumed[k] += c.Amount.Thousandths()
 }
 
-func (g *ledger) net(k sluice.Key) sluice.Tokens {
+func (g *ledger) net(k sluice.Key) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.consumed[k]
@@ -57,8 +57,8 @@ func TestObserverSeesNetConsumption(t *testing.T) {
 	rpm, tpm := demand("rpm", "10/day fixed", 1), demand("tpm", "1000/day fixed", 100)
 	check := func(what string, wantRPM, wantTPM int) {
 		t.Helper()
-		if r, tok := seen.net(rpm.Key), seen.net(tpm.Key); r != sluice.Tokens(wantRPM)*sluice.Token || tok != sluice.Tokens(wantTPM)*sluice.Token {
-			t.Errorf("after %s: %s and %s, want %d and %d", what, r, tok, wantRPM, wantTPM)
+		if r, tok := seen.net(rpm.Key), seen.net(tpm.Key); r != int64(wantRPM)*sluice.Token || tok != int64(wantTPM)*sluice.Token {
+			t.Errorf("after %s: %s and %s, want %d and %d", what, sluice.Thousandths(r), sluice.Thousandths(tok), wantRPM, wantTPM)
 		}
 	}
 	must := func(_ sluice.Decision, err error) {
@@ -75,21 +75,21 @@ func TestObserverSeesNetConsumption(t *testing.T) {
 	must(l.Take(ctx, rpm, demand("tpm", "1000/day fixed", 950)))
 	check("a refusal", 1, 100)
 	refund := tpm
-	refund.Cost = -30 * sluice.Token
+	refund.Cost = sluice.Tokens(-30)
 	must(l.Adjust(ctx, refund))
 	check("a refund", 1, 70)
-	refund.Cost = -70 * sluice.Token
+	refund.Cost = sluice.Tokens(-70)
 	must(l.Adjust(ctx, refund))
 	check("a refund of all that was used", 1, 0)
 
 	lease, _, err := l.Acquire(ctx, takeOf(rpm, tpm))
 	must(sluice.Decision{}, err)
 	check("a lease", 2, 100)
-	must(lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: 340 * sluice.Token}))
+	must(lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(340)}))
 	check("an adjustment", 2, 340)
-	must(lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: 320 * sluice.Token}))
+	must(lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(320)}))
 	check("a commit", 2, 320)
-	must(lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: 320 * sluice.Token}))
+	must(lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(320)}))
 	check("a second commit", 2, 320)
 
 	failure := errors.New("upstream is down")

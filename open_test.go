@@ -30,7 +30,7 @@ func demand(name, limit string, n int) sluice.Demand {
 	return sluice.Demand{
 		Key:   sluice.Key{Entity: "ann", Resource: "api", Limit: name},
 		Limit: sluice.MustParse(limit),
-		Cost:  sluice.Tokens(n) * sluice.Token,
+		Cost:  sluice.Tokens(int64(n)),
 	}
 }
 
@@ -48,13 +48,13 @@ func mustTake(t testing.TB, l *sluice.Limiter, demands ...sluice.Demand) sluice.
 }
 
 // remaining is what is left for a demand.
-func remaining(t testing.TB, l *sluice.Limiter, d sluice.Demand) sluice.Tokens {
+func remaining(t testing.TB, l *sluice.Limiter, d sluice.Demand) int64 {
 	t.Helper()
 	got, err := l.Peek(context.Background(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got.Results[0].Remaining
+	return got.Results[0].Remaining.Thousandths()
 }
 
 // since is the time that has passed, to the millisecond.

@@ -72,11 +72,11 @@ func parse(s string) (Limit, error) {
 	}
 	for len(words) > 0 {
 		switch {
-		case words[0] == "burst" && len(words) > 1 && l.Burst == 0:
+		case words[0] == "burst" && len(words) > 1 && l.Burst.Thousandths() == 0:
 			if l.Burst, err = parseTokens(words[1]); err != nil {
 				return l, err
 			}
-			if l.Burst <= 0 {
+			if l.Burst.Thousandths() <= 0 {
 				return l, badField("limit.burst", words[1], "must be above 0; leave it out for a burst of the amount")
 			}
 			words = words[1:]
@@ -150,11 +150,11 @@ func parsePeriod(s string) (time.Duration, error) {
 
 // parseTokens reads a number of tokens: digits, which may be grouped with _,
 // up to three decimals, and k or M for thousands and millions.
-func parseTokens(s string) (Tokens, error) {
-	bad := func(why string) (Tokens, error) {
-		return 0, fmt.Errorf("%.40q is not an amount: %s", s, why)
+func parseTokens(s string) (Amount, error) {
+	bad := func(why string) (Amount, error) {
+		return Amount{}, fmt.Errorf("%.40q is not an amount: %s", s, why)
 	}
-	number, scale := s, int64(Token)
+	number, scale := s, Token
 	if n := len(s); n > 0 {
 		switch s[n-1] {
 		case 'k':
@@ -177,8 +177,8 @@ func parseTokens(s string) (Tokens, error) {
 		if c < '0' || c > '9' {
 			return bad("want a number such as 100, 1.5 or 10k")
 		}
-		if n = n*10 + int64(c-'0'); n > int64(MaxTokens)/scale {
-			return bad("it is above " + MaxTokens.String())
+		if n = n*10 + int64(c-'0'); n > MaxThousandths/scale {
+			return bad("it is above " + maxAmount.String())
 		}
 	}
 	total := n * scale
@@ -191,13 +191,13 @@ func parseTokens(s string) (Tokens, error) {
 		}
 		total += int64(c-'0') * scale
 	}
-	if total > int64(MaxTokens) {
-		return bad("it is above " + MaxTokens.String())
+	if total > MaxThousandths {
+		return bad("it is above " + maxAmount.String())
 	}
 	if negative {
 		total = -total
 	}
-	return Tokens(total), nil
+	return Thousandths(total), nil
 }
 
 // String returns l in the form that [Parse] reads.
@@ -217,7 +217,7 @@ func (l Limit) String() string {
 		s += " sliding"
 	case l.Algorithm == FixedWindow:
 		s += " fixed"
-	case l.Burst != 0:
+	case l.Burst.Thousandths() != 0:
 		s += " burst " + l.Burst.String()
 	}
 	return s

@@ -15,13 +15,13 @@ const day = 24 * time.Hour
 
 func TestParse(t *testing.T) {
 	bucket := func(amount float64, period time.Duration, burst float64) sluice.Limit {
-		return sluice.Limit{Amount: tokens(amount), Period: period, Burst: tokens(burst)}
+		return sluice.Limit{Amount: sluice.Thousandths(tokens(amount)), Period: period, Burst: sluice.Thousandths(tokens(burst))}
 	}
 	window := func(a sluice.Algorithm, amount float64, period time.Duration) sluice.Limit {
-		return sluice.Limit{Algorithm: a, Amount: tokens(amount), Period: period}
+		return sluice.Limit{Algorithm: a, Amount: sluice.Thousandths(tokens(amount)), Period: period}
 	}
 	calendar := func(amount float64, c sluice.Calendar, zone string) sluice.Limit {
-		return sluice.Limit{Algorithm: sluice.FixedWindow, Amount: tokens(amount), Calendar: c, Zone: zone}
+		return sluice.Limit{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(tokens(amount)), Calendar: c, Zone: zone}
 	}
 	for _, c := range []struct {
 		in     string
@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 		{"100/day fixed", window(sluice.FixedWindow, 100, day), "100/day fixed"},
 		{"1000/day Europe/Madrid", calendar(1000, sluice.CalendarDay, "Europe/Madrid"), "1000/day Europe/Madrid"},
 		{"50k/month UTC", calendar(50_000, sluice.CalendarMonth, "UTC"), "50000/month UTC"},
-		{"5 concurrent", sluice.Limit{Algorithm: sluice.Concurrency, Amount: tokens(5)}, "5 concurrent"},
+		{"5 concurrent", sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Thousandths(tokens(5))}, "5 concurrent"},
 		{"unlimited", sluice.Unlimited, "unlimited"},
 		{"1000000000000/us", sluice.Unlimited, "unlimited"},
 	} {
@@ -73,7 +73,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func tokens(n float64) sluice.Tokens { return sluice.Tokens(n*float64(sluice.Token) + 0.5) }
+func tokens(n float64) int64 { return int64(n*float64(sluice.Token) + 0.5) }
 
 func TestParseSaysWhatIsWrong(t *testing.T) {
 	const (
@@ -194,7 +194,7 @@ func TestLimitsAsText(t *testing.T) {
 	}
 	var fe *sluice.FieldError
 	err := json.Unmarshal([]byte(`{"limits":{"rpm":"0/minute"}}`), &p)
-	if !errors.As(err, &fe) || fe.Field != "limit.amount" || fe.Value != sluice.Tokens(0) {
+	if !errors.As(err, &fe) || fe.Field != "limit.amount" || fe.Value != (sluice.Amount{}) {
 		t.Errorf("%v", err)
 	}
 }

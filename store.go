@@ -23,7 +23,7 @@ type Store interface {
 
 	// Adjust consumes (or, with a negative cost, refunds) unconditionally.
 	// A refund fills a bucket at most, but all of it counts as refunded;
-	// consumption may leave a debt of at most MaxTokens.
+	// consumption may leave a debt of at most MaxThousandths.
 	Adjust(ctx context.Context, changes []Demand, d *Decision) error
 
 	// Settle changes or closes a lease. See [Settlement].
@@ -99,7 +99,7 @@ type Settlement struct {
 // LimitCost is a cost in the limit of that name.
 type LimitCost struct {
 	Limit string `json:"limit"`
-	Cost  Tokens `json:"cost"`
+	Cost  Amount `json:"cost"`
 }
 
 // Action is what a settlement does with the lease.
@@ -131,8 +131,8 @@ func (s *Settlement) validate() error {
 		if slices.ContainsFunc(s.Costs[:i], func(o LimitCost) bool { return o.Limit == c.Limit }) {
 			return badField("lease.costs["+c.Limit+"]", c.Cost, "is given twice")
 		}
-		if c.Cost < 0 || c.Cost > MaxTokens {
-			return badField("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+MaxTokens.String())
+		if c.Cost.Thousandths() < 0 || c.Cost.Thousandths() > MaxThousandths {
+			return badField("lease.costs["+c.Limit+"]", c.Cost, "must be between 0 and "+maxAmount.String())
 		}
 	}
 	return nil
@@ -173,21 +173,21 @@ type HoldRequest struct {
 	// Min and Max bound the grant; less than Min is granted as nothing. A Min
 	// above the limit's capacity only gives Previous back and asks what is
 	// left.
-	Min, Max Tokens
+	Min, Max Amount
 
 	// TTL is how long the store keeps the hold. What is not returned by then
 	// counts as spent.
 	TTL time.Duration
 
 	Previous HoldID
-	Spent    Tokens // of Previous
+	Spent    Amount // of Previous
 }
 
 // Grant is what a [HoldRequest] got.
 type Grant struct {
-	Amount    Tokens        // 0: nothing was granted
-	Remaining Tokens        // what is not used, held by nodes or not
-	Free      Tokens        // what can still be granted or taken: Remaining less what nodes hold
+	Amount    Amount        // 0: nothing was granted
+	Remaining Amount        // what is not used, held by nodes or not
+	Free      Amount        // what can still be granted or taken: Remaining less what nodes hold
 	Expires   time.Time     // in the store's time; never past the end of a fixed window
 	Now       time.Time     // the store's time
 	RetryIn   time.Duration // when Min could be granted, or Never
@@ -200,7 +200,7 @@ type HoldReturn struct {
 	Key   Key
 	Limit Limit
 	ID    HoldID
-	Spent Tokens
+	Spent Amount
 }
 
 // Query finds buckets. Empty fields match everything in the namespace.
@@ -224,9 +224,9 @@ type Page struct {
 type Bucket struct {
 	Key       Key
 	Limit     Limit
-	Remaining Tokens        // what is not used; below 0 it is a debt
-	Held      Tokens        // the part of Remaining that is in the hands of nodes
-	Consumed  Tokens        // net consumption since the bucket was last full, independent of refill
+	Remaining Amount        // what is not used; below 0 it is a debt
+	Held      Amount        // the part of Remaining that is in the hands of nodes
+	Consumed  Amount        // net consumption since the bucket was last full, independent of refill
 	Reset     time.Duration // when nothing is used any more; what is held does not count
 	LastTaken time.Time     // zero for windows, which do not keep it
 	Tickets   int           // nodes with callers that wait for it
@@ -235,11 +235,11 @@ type Bucket struct {
 // Utilization returns the used share of the capacity in percent; above 100 it is
 // a debt.
 func (b *Bucket) Utilization() float64 {
-	c := b.Limit.Capacity()
+	c := b.Limit.Capacity().Thousandths()
 	if c == 0 {
 		return 0
 	}
-	return 100 * float64(c-b.Remaining) / float64(c)
+	return 100 * float64(c-b.Remaining.Thousandths()) / float64(c)
 }
 
 var errQueryMax = errors.New("query.max: must be 1 to 1000, or 0 for 100")

@@ -22,7 +22,7 @@ type Demand struct {
 
 	// Cost is what is wanted. 0 means one token: a forgotten cost must not
 	// switch a limit off. Negative costs are refused.
-	Cost Tokens
+	Cost Amount
 
 	// Shadow decides and counts but never blocks. A cost that does not fit
 	// consumes nothing, as if it had been refused.
@@ -130,9 +130,9 @@ type Take struct {
 const DefaultKeep = time.Minute
 
 // Charge returns the cost of d, or one token if it names none.
-func (d *Demand) Charge() Tokens {
-	if d.Cost == 0 {
-		return Token
+func (d *Demand) Charge() Amount {
+	if d.Cost.Thousandths() == 0 {
+		return Tokens(1)
 	}
 	return d.Cost
 }
@@ -147,7 +147,7 @@ func (t *Take) normalize() error {
 	simple := t.ID == "" && !t.Lease && !t.UpTo && t.Keep == 0
 	for i := range t.Demands {
 		d := &t.Demands[i]
-		if d.Cost < 0 || d.Cost > MaxTokens || d.Key.long() {
+		if d.Cost.Thousandths() < 0 || d.Cost.Thousandths() > MaxThousandths || d.Key.long() {
 			return t.mistake(i)
 		}
 		for j := range i {
@@ -166,8 +166,8 @@ func (t *Take) normalize() error {
 // mistake returns what is wrong with the cost or the key of a demand.
 func (t *Take) mistake(i int) error {
 	d := &t.Demands[i]
-	if d.Cost < 0 || d.Cost > MaxTokens {
-		return badField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", MaxTokens))
+	if d.Cost.Thousandths() < 0 || d.Cost.Thousandths() > MaxThousandths {
+		return badField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, fmt.Sprintf("must be above 0 and at most %s", maxAmount))
 	}
 	if d.Key.long() {
 		return fmt.Errorf("take.demands[%d].%w", i, d.Key.validate())
@@ -213,7 +213,7 @@ func (t *Take) normalizeOptions() error {
 			if !t.Lease && !t.Peek {
 				return needsLease(i)
 			}
-			if d.Cost%Token != 0 {
+			if d.Cost.Thousandths()%Token != 0 {
 				return badField(fmt.Sprintf("take.demands[%d].cost", i), d.Cost, "concurrency is counted in whole tokens")
 			}
 		}

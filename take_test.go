@@ -41,9 +41,9 @@ func TestTakesThatAreRefusedAsWrong(t *testing.T) {
 	}{
 		{"none", sluice.Take{}, "take.demands: 0: must be 1 to 64"},
 		{"too many", sluice.Take{Demands: make([]sluice.Demand, 65)}, "take.demands: 65: must be 1 to 64"},
-		{"negative cost", sluice.Take{Demands: with(func(d *sluice.Demand) { d.Cost = -1 })},
+		{"negative cost", sluice.Take{Demands: with(func(d *sluice.Demand) { d.Cost = sluice.Thousandths(-1) })},
 			"take.demands[0].cost: -0.001: must be above 0 and at most 1000000000000"},
-		{"overflowing cost", sluice.Take{Demands: with(func(d *sluice.Demand) { d.Cost = math.MaxInt64 })},
+		{"overflowing cost", sluice.Take{Demands: with(func(d *sluice.Demand) { d.Cost = sluice.Thousandths(math.MaxInt64) })},
 			"take.demands[0].cost: 9223372036854775.807: must be above 0 and at most 1000000000000"},
 		{"twice the same", sluice.Take{Demands: []sluice.Demand{good, demand("tpm", "5/s", 1), good}},
 			"take.demands[2].key: ann/api/rpm: names the same bucket as demands[0]"},
@@ -68,7 +68,7 @@ func TestTakesThatAreRefusedAsWrong(t *testing.T) {
 		{"the same with an id", sluice.Take{Demands: []sluice.Demand{demand("parallel", "5 concurrent", 1)}, ID: "x"},
 			"take.demands[0].limit: concurrency: needs a lease: use Acquire, so that the place is freed again"},
 		{"half a place", sluice.Take{Lease: true, Demands: []sluice.Demand{
-			{Key: good.Key, Limit: sluice.MustParse("5 concurrent"), Cost: sluice.Token / 2}}},
+			{Key: good.Key, Limit: sluice.MustParse("5 concurrent"), Cost: sluice.Thousandths(sluice.Token / 2)}}},
 			"take.demands[0].cost: 0.5: concurrency is counted in whole tokens"},
 		{"a peek with a lease", sluice.Take{Demands: []sluice.Demand{good}, Lease: true, Peek: true},
 			"take.peek: true: a peek has no lease"},
@@ -81,14 +81,14 @@ func TestTakesThatAreRefusedAsWrong(t *testing.T) {
 	_, err := l.Wait(ctx, sluice.Take{Demands: []sluice.Demand{good}, Peek: true})
 	wantField(t, "a waiting peek", err, "take.peek: true: a peek cannot wait")
 	if n := remaining(t, l, good); n != 10*sluice.Token {
-		t.Errorf("%s are left after takes that were wrong", n)
+		t.Errorf("%s are left after takes that were wrong", sluice.Thousandths(n))
 	}
 }
 
 func TestCostOfNothingIsOne(t *testing.T) {
 	l := open(t)
 	d := mustTake(t, l, sluice.Demand{Limit: sluice.MustParse("10/minute")})
-	if d.Granted != sluice.Token || d.Results[0].Remaining != 9*sluice.Token {
+	if d.Granted.Thousandths() != sluice.Token || d.Results[0].Remaining.Thousandths() != 9*sluice.Token {
 		t.Errorf("%+v", d)
 	}
 }
@@ -121,7 +121,7 @@ func TestAdjustmentsThatAreRefusedAsWrong(t *testing.T) {
 	l := open(t)
 	good := demand("rpm", "10/minute", 1)
 	much, long := good, good
-	much.Cost = -sluice.MaxTokens - 1
+	much.Cost = sluice.Thousandths(-sluice.MaxThousandths - 1)
 	long.Key.Entity = strings.Repeat("k", 300)
 	for _, c := range []struct {
 		changes []sluice.Demand
@@ -153,10 +153,10 @@ func TestRefusalsConsumeNothing(t *testing.T) {
 	wide, narrow := demand("wide", "100/hour", 3), demand("narrow", "5/hour", 3)
 	mustTake(t, l, wide, narrow)
 	d, err := l.Take(context.Background(), wide, narrow)
-	if err != nil || d.Allowed || d.Decider != 1 || d.Granted != 0 || !d.Results[0].Fits || d.Results[1].Fits {
+	if err != nil || d.Allowed || d.Decider != 1 || d.Granted.Thousandths() != 0 || !d.Results[0].Fits || d.Results[1].Fits {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if n := remaining(t, l, wide); n.Whole() != 97 {
-		t.Errorf("%s are left in the limit that did not refuse", n)
+	if n := remaining(t, l, wide); sluice.Thousandths(n).Whole() != 97 {
+		t.Errorf("%s are left in the limit that did not refuse", sluice.Thousandths(n))
 	}
 }

@@ -154,7 +154,7 @@ func outlast(ctx context.Context, by time.Duration) (context.Context, context.Ca
 
 // hopeless reports whether t can never pass.
 func hopeless(t *Take) bool {
-	return slices.ContainsFunc(t.Demands, func(d Demand) bool { return !d.Shadow && d.Charge() > d.Limit.Capacity() })
+	return slices.ContainsFunc(t.Demands, func(d Demand) bool { return !d.Shadow && d.Charge().Thousandths() > d.Limit.Capacity().Thousandths() })
 }
 
 // watch starts hearing of room made by other processes, once somebody waits.

@@ -77,7 +77,7 @@ func TestCancellationCostsNothing(t *testing.T) {
 		mustTake(t, l, slow, fast)
 		w := wait(t, l, takeOf(slow, fast))
 		if n := remaining(t, l, slow); n != 0 {
-			t.Fatalf("%s are left while somebody waits", n)
+			t.Fatalf("%s are left while somebody waits", sluice.Thousandths(n))
 		}
 		if q := l.Waiting(slow.Key); q.Length != 1 || l.Waiting(fast.Key).Length != 0 || l.WaitingAll().Length != 1 {
 			t.Errorf("%+v wait", q)
@@ -88,10 +88,10 @@ func TestCancellationCostsNothing(t *testing.T) {
 		}
 		w.callOff(t)
 		if n := remaining(t, l, slow); n != 2*sluice.Token {
-			t.Errorf("slow: %s are left", n)
+			t.Errorf("slow: %s are left", sluice.Thousandths(n))
 		}
 		if n := seen.net(slow.Key); n != 10*sluice.Token {
-			t.Errorf("net consumption is %s", n)
+			t.Errorf("net consumption is %s", sluice.Thousandths(n))
 		}
 		if seen.allowed != 1 || seen.refused != 1 || l.WaitingAll().Length != 0 {
 			t.Errorf("%d allowed, %d refused", seen.allowed, seen.refused)
@@ -169,7 +169,7 @@ func TestWaitingTwiceWithOneID(t *testing.T) {
 			}
 		}
 		if n := seen.net(one.Key); n != 2*sluice.Token {
-			t.Errorf("net consumption is %s", n)
+			t.Errorf("net consumption is %s", sluice.Thousandths(n))
 		}
 		page, err := here.List(t.Context(), sluice.Query{})
 		if err != nil {

@@ -92,7 +92,7 @@ func TestWaitedLeaseLivesFromThen(t *testing.T) {
 			t.Error("a lease without a take")
 		}
 		if n := remaining(t, l, one); n != 0 {
-			t.Errorf("%s are left after the lease was called off", n)
+			t.Errorf("%s are left after the lease was called off", sluice.Thousandths(n))
 		}
 	})
 }

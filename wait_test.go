@@ -31,7 +31,7 @@ type service struct {
 // at the same moment may say so in another order.
 type served struct {
 	service
-	left sluice.Tokens
+	left int64
 }
 
 func newCrowd(t *testing.T) *crowd {
@@ -47,7 +47,7 @@ func (c *crowd) arrive(l *sluice.Limiter, who string, take sluice.Take) {
 			c.errs <- err
 			return
 		}
-		c.done <- served{service{who, since(c.start)}, d.Results[0].Remaining}
+		c.done <- served{service{who, since(c.start)}, d.Results[0].Remaining.Thousandths()}
 	}()
 	synctest.Wait()
 }
@@ -162,7 +162,7 @@ func TestWaitEndsWithItsDeadline(t *testing.T) {
 			if since(start) != 4*time.Second {
 				t.Errorf("%s: gave up after %s", limit, since(start))
 			}
-			if page, err := l.List(t.Context(), sluice.Query{}); err != nil || page.Buckets[0].Tickets != 0 || page.Buckets[0].Consumed != 5*sluice.Token {
+			if page, err := l.List(t.Context(), sluice.Query{}); err != nil || page.Buckets[0].Tickets != 0 || page.Buckets[0].Consumed.Thousandths() != 5*sluice.Token {
 				t.Errorf("%s: it left %+v, %v", limit, page.Buckets, err)
 			}
 		})
@@ -195,7 +195,7 @@ func TestWaitingForARefund(t *testing.T) {
 		if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		day.Cost = -sluice.Token
+		day.Cost = sluice.Thousandths(-sluice.Token)
 		if _, err := l.Adjust(t.Context(), day); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestWaitingForARefund(t *testing.T) {
 func TestWaitWithoutNeed(t *testing.T) {
 	l := open(t)
 	one := demand("api", "10/hour", 1)
-	if d, err := l.Wait(t.Context(), takeOf(one)); err != nil || !d.Allowed || d.Results[0].Remaining != 9*sluice.Token {
+	if d, err := l.Wait(t.Context(), takeOf(one)); err != nil || !d.Allowed || d.Results[0].Remaining.Thousandths() != 9*sluice.Token {
 		t.Errorf("%+v, %v", d, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -218,8 +218,8 @@ func TestWaitWithoutNeed(t *testing.T) {
 	if _, err := l.Wait(ctx, takeOf(one)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	if n := remaining(t, l, one); n.Whole() != 9 {
-		t.Errorf("%s are left", n)
+	if n := remaining(t, l, one); sluice.Thousandths(n).Whole() != 9 {
+		t.Errorf("%s are left", sluice.Thousandths(n))
 	}
 }
 
@@ -239,7 +239,7 @@ func TestRoomWakesTheFirstInLine(t *testing.T) {
 	for name, makeRoom := range map[string]func(context.Context, *sluice.Limiter) error{
 		"refund": func(ctx context.Context, l *sluice.Limiter) error {
 			refund := one
-			refund.Cost = -sluice.Token
+			refund.Cost = sluice.Thousandths(-sluice.Token)
 			_, err := l.Adjust(ctx, refund)
 			return err
 		},

@@ -96,7 +96,7 @@ func TestSaturatedNodesShareAllThereIsAndNoMore(t *testing.T) {
 				}
 				wg.Wait()
 				lim := sluice.MustParse(limit)
-				bound := int(lim.Capacity()/sluice.Token) + int(time.Since(start).Seconds()*float64(lim.Amount/sluice.Token))
+				bound := int(lim.Capacity().Thousandths()/sluice.Token) + int(time.Since(start).Seconds()*float64(lim.Amount.Thousandths()/sluice.Token))
 				t.Logf("%s: %d allowed of %d; %+v", limit, allowed, bound, nodes[0].Stats())
 				if allowed > bound {
 					t.Errorf("%d allowed, more than the bound of %d", allowed, bound)
@@ -128,25 +128,25 @@ func TestHoldsGoBackWhenIdleAndOnClose(t *testing.T) {
 			for i, n := range nodes {
 				take(t, sluice.New(n), demand(fmt.Sprint("e", i), limit))
 			}
-			held := func() (sum sluice.Tokens) {
+			held := func() (sum int64) {
 				for _, b := range buckets(t, store) {
-					sum += b.Held
+					sum += b.Held.Thousandths()
 				}
 				return sum
 			}
 			if h := held(); h != 200*sluice.Token {
-				t.Fatalf("%s: %s held", limit, h)
+				t.Fatalf("%s: %s held", limit, sluice.Thousandths(h))
 			}
 			nodes[0].Close()
 			if h := held(); h != 100*sluice.Token {
-				t.Errorf("%s: %s held after one node was closed", limit, h)
+				t.Errorf("%s: %s held after one node was closed", limit, sluice.Thousandths(h))
 			}
 			time.Sleep(7 * time.Second)
 			if h := held(); h != 0 {
-				t.Errorf("%s: %s still held by an idle node", limit, h)
+				t.Errorf("%s: %s still held by an idle node", limit, sluice.Thousandths(h))
 			}
 			d, err := sluice.New(store).Peek(context.Background(), demand("e0", limit))
-			if err != nil || d.Results[0].Remaining < 999*sluice.Token {
+			if err != nil || d.Results[0].Remaining.Thousandths() < 999*sluice.Token {
 				t.Errorf("after the return: %+v, %v", d.Results[0], err)
 			}
 		})
@@ -163,7 +163,7 @@ func TestHoldsGoBackBeforeTheyLapse(t *testing.T) {
 				take(t, l, demand("a", limit))
 				time.Sleep(time.Second)
 			}
-			if b := buckets(t, store); len(b) != 1 || b[0].Consumed > 30*sluice.Token {
+			if b := buckets(t, store); len(b) != 1 || b[0].Consumed.Thousandths() > 30*sluice.Token {
 				t.Errorf("%s: 30 were taken, and consumed is %+v", limit, b)
 			}
 		})
@@ -183,10 +183,10 @@ func TestAllThatIsHeldGoesBackForWhoNeedsIt(t *testing.T) {
 		if st := nodes[0].Stats(); st.Granted != 2 {
 			t.Fatalf("%d holds", st.Granted)
 		}
-		if d := take(t, l, costing(dm, 920)); !d.Allowed || d.Results[0].Remaining != 0 {
+		if d := take(t, l, costing(dm, 920)); !d.Allowed || d.Results[0].Remaining.Thousandths() != 0 {
 			t.Errorf("of 1000 with 80 spent, 920 are refused: %+v", d)
 		}
-		if b := buckets(t, store)[0]; b.Held != 0 || b.Consumed != 1000*sluice.Token {
+		if b := buckets(t, store)[0]; b.Held.Thousandths() != 0 || b.Consumed.Thousandths() != 1000*sluice.Token {
 			t.Errorf("%s held and %s consumed", b.Held, b.Consumed)
 		}
 	})

@@ -18,14 +18,14 @@ const (
 type ask struct {
 	local *local
 	shard *tableShard
-	least sluice.Tokens
+	least int64
 	done  chan struct{}
 }
 
 // askFor asks for more of l's tokens, unless that is under way. The caller
 // holds the shard's lock. It returns the ask to wait for, or nil if so
 // many are waiting that the store had better decide.
-func (s *Store) askFor(l *local, sh *tableShard, least sluice.Tokens) *ask {
+func (s *Store) askFor(l *local, sh *tableShard, least int64) *ask {
 	if l.asking != nil {
 		return l.asking
 	}
@@ -94,10 +94,10 @@ func (s *Store) requests(batch []*ask, requests []sluice.HoldRequest) []sluice.H
 		r := sluice.HoldRequest{
 			Key: l.key, Limit: l.limit, TTL: holdFor,
 			ID:  sluice.HoldID{Node: s.node, Seq: s.seq.Add(1)},
-			Min: min(a.least, most), Max: most,
+			Min: sluice.Thousandths(min(a.least, most)), Max: sluice.Thousandths(most),
 		}
 		if l.settle.pending == 0 { // or some of it may yet be given back
-			r.Previous, r.Spent = l.settle.id, l.settle.amount-l.settle.left
+			r.Previous, r.Spent = l.settle.id, sluice.Thousandths(l.settle.amount-l.settle.left)
 			l.settle = hold{}
 		}
 		l.asked, l.spent, l.turned = now, 0, 0
@@ -109,7 +109,7 @@ func (s *Store) requests(batch []*ask, requests []sluice.HoldRequest) []sluice.H
 
 // merge gives a hold up that is not enough for least, to be returned with the
 // request for more: what is in our own hand must not be what is missing.
-func (l *local) merge(least sluice.Tokens, now time.Duration, epoch uint64) {
+func (l *local) merge(least int64, now time.Duration, epoch uint64) {
 	n := l.available(now, epoch)
 	if n == 0 || n >= least || n+l.outlook(now) < least || l.settle.id.Seq != 0 || l.holds[0].pending > 0 {
 		return
@@ -137,32 +137,32 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	if l.limit != r.Limit {
 		// Meanwhile somebody came with another limit, about which this says
 		// nothing. What was granted goes back.
-		if g.Amount > 0 && l.settle.id.Seq == 0 {
-			l.settle = hold{id: r.ID, amount: g.Amount, left: g.Amount, until: sent + g.Expires.Sub(g.Now), epoch: epoch}
+		if g.Amount.Thousandths() > 0 && l.settle.id.Seq == 0 {
+			l.settle = hold{id: r.ID, amount: g.Amount.Thousandths(), left: g.Amount.Thousandths(), until: sent + g.Expires.Sub(g.Now), epoch: epoch}
 		}
 		return
 	}
-	shortOf := sluice.Tokens(0)
-	if g.Amount == 0 || g.Free < max(a.least, waiting-g.Amount) {
+	shortOf := int64(0)
+	if g.Amount.Thousandths() == 0 || g.Free.Thousandths() < max(a.least, waiting-g.Amount.Thousandths()) {
 		shortOf = a.least
 	}
 	if asked(g) {
-		l.hear(g.Remaining, g.Free, shortOf, sent, g.Now)
+		l.hear(g.Remaining.Thousandths(), g.Free.Thousandths(), shortOf, sent, g.Now)
 	}
-	if g.Amount > 0 {
+	if g.Amount.Thousandths() > 0 {
 		s.stats.granted.Add(1)
 		l.used = now // who asked for it has yet to spend it
 		kept := g.Expires.Sub(g.Now)
-		h := hold{id: r.ID, amount: g.Amount, left: g.Amount, until: sent + kept - kept/10, epoch: epoch}
+		h := hold{id: r.ID, amount: g.Amount.Thousandths(), left: g.Amount.Thousandths(), until: sent + kept - kept/10, epoch: epoch}
 		if l.holds[0].id.Seq == 0 {
 			l.holds[0] = h
 		} else {
 			l.holds[1] = h
 		}
-		if g.Amount < r.Max && g.Free < a.least {
+		if g.Amount.Thousandths() < r.Max.Thousandths() && g.Free.Thousandths() < a.least {
 			// That was all there was. When it is spent, let a few tokens
 			// come before asking again.
-			l.deny(a.least, max(gap, l.comesIn(a.least-g.Free, g.Now)), now)
+			l.deny(a.least, max(gap, l.comesIn(a.least-g.Free.Thousandths(), g.Now)), now)
 			s.askAgain(l, a)
 		}
 		return
@@ -204,7 +204,7 @@ func (s *Store) askAgain(l *local, a *ask) {
 
 // comesIn is how long it takes from now, in the store's time, until n more are
 // there: to be refilled, or for the window to end.
-func (l *local) comesIn(n sluice.Tokens, now time.Time) time.Duration {
+func (l *local) comesIn(n int64, now time.Time) time.Duration {
 	if l.limit.Algorithm != sluice.FixedWindow {
 		return l.dueIn(n)
 	}
@@ -213,11 +213,11 @@ func (l *local) comesIn(n sluice.Tokens, now time.Time) time.Duration {
 }
 
 // dueIn is about how long it takes n to be refilled.
-func (l *local) dueIn(n sluice.Tokens) time.Duration {
+func (l *local) dueIn(n int64) time.Duration {
 	if l.limit.Algorithm != sluice.TokenBucket || n <= 0 {
 		return 0
 	}
-	return time.Duration(min(float64(n)/float64(l.limit.Amount)*float64(l.limit.Period), float64(forever)))
+	return time.Duration(min(float64(n)/float64(l.limit.Amount.Thousandths())*float64(l.limit.Period), float64(forever)))
 }
 
 // forever is the longest wait that is told, as by package bucket.

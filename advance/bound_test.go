@@ -141,12 +141,12 @@ func callers(node *advance.Store, limit sluice.Limit, life time.Duration, seed u
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(c)))
 			for time.Since(start) < life {
-				cost := sluice.Tokens(r.IntN(3)+1) * sluice.Token
+				cost := int64(r.IntN(3)+1) * sluice.Token
 				if r.IntN(50) == 0 {
-					cost = limit.Capacity() / 3
+					cost = limit.Capacity().Thousandths() / 3
 				}
 				call := time.Now()
-				d, err := l.Take(context.Background(), sluice.Demand{Key: sluice.Key{Entity: "hot"}, Limit: limit, Cost: cost})
+				d, err := l.Take(context.Background(), sluice.Demand{Key: sluice.Key{Entity: "hot"}, Limit: limit, Cost: sluice.Thousandths(cost)})
 				if err == nil && d.Allowed {
 					mu.Lock()
 					events = append(events, storetest.Event{Call: call.UnixMicro(), Return: time.Now().UnixMicro(), Amount: cost})

@@ -202,7 +202,7 @@ func TestSmallerCostsAreStillAskedFor(t *testing.T) {
 		defer node.Close()
 		l := sluice.New(node)
 		small, large := demand("a", "100/hour"), demand("a", "100/hour")
-		large.Cost = 10 * sluice.Token
+		large.Cost = sluice.Tokens(10)
 		for range 9 {
 			if !take(t, l, large).Allowed {
 				t.Fatal("refused too early")
@@ -235,9 +235,9 @@ func TestSmallerCostsAreStillAskedFor(t *testing.T) {
 type overloaded struct {
 	store           *distant
 	lasted          time.Duration
-	allowed         sluice.Tokens
-	held            sluice.Tokens // at the end
-	refused, waited int           // waited are those of the refused that took any time
+	allowed         int64
+	held            int64 // at the end
+	refused, waited int   // waited are those of the refused that took any time
 }
 
 // overload has callers on several nodes take what demands says, as often as
@@ -274,7 +274,7 @@ func overload(t *testing.T, demands func(*rand.Rand) []sluice.Demand) *overloade
 					mu.Lock()
 					switch {
 					case d.Allowed:
-						o.allowed += d.Granted
+						o.allowed += d.Granted.Thousandths()
 					case d.RetryAfter <= 0 || d.RetryAfter > 2*time.Minute:
 						t.Errorf("told to retry in %s", d.RetryAfter)
 					default:
@@ -296,7 +296,7 @@ func overload(t *testing.T, demands func(*rand.Rand) []sluice.Demand) *overloade
 		t.Fatal(err)
 	}
 	for _, b := range page.Buckets {
-		o.held += b.Held
+		o.held += b.Held.Thousandths()
 	}
 	return o
 }
@@ -305,13 +305,13 @@ func overload(t *testing.T, demands func(*rand.Rand) []sluice.Demand) *overloade
 // more.
 func (o *overloaded) admittedOf(t *testing.T, limit sluice.Limit) {
 	t.Helper()
-	bound := limit.Capacity() + sluice.Tokens(float64(limit.Amount)*float64(o.lasted)/float64(limit.Period))
+	bound := limit.Capacity().Thousandths() + int64(float64(limit.Amount.Thousandths())*float64(o.lasted)/float64(limit.Period))
 	if limit.Algorithm == sluice.FixedWindow {
-		bound = limit.Capacity() * sluice.Tokens(o.lasted/limit.Period) // the last has just begun
+		bound = limit.Capacity().Thousandths() * int64(o.lasted/limit.Period) // the last has just begun
 	}
-	t.Logf("%s of %s admitted, %s held at the end", o.allowed, bound, o.held)
+	t.Logf("%s of %s admitted, %s held at the end", sluice.Thousandths(o.allowed), sluice.Thousandths(bound), sluice.Thousandths(o.held))
 	if o.allowed > bound && limit.Algorithm != sluice.FixedWindow || o.allowed+o.held < bound*97/100 {
-		t.Errorf("%s admitted and %s held, want nearly %s", o.allowed, o.held, bound)
+		t.Errorf("%s admitted and %s held, want nearly %s", sluice.Thousandths(o.allowed), sluice.Thousandths(o.held), sluice.Thousandths(bound))
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Store) learn(d *sluice.Decision, sent time.Duration) {
 		dm, r := &d.Demands[i], &d.Results[i]
 		sh, l := s.table.lock(&dm.Key)
 		if l != nil && l.limit == dm.Limit && !r.Unknown {
-			l.note(r.Remaining, r.Free, sent, d.Time)
+			l.note(r.Remaining.Thousandths(), r.Free.Thousandths(), sent, d.Time)
 			l.resets = now + r.ResetAfter
 			l.correct(r, d.Time, now, epoch)
 		}
@@ -50,10 +50,10 @@ func (s *Store) foresee(t *sluice.Take, d *sluice.Decision) {
 	for i := range d.Results {
 		dm, r := &t.Demands[i], &d.Results[i]
 		sh, l := s.table.lock(&dm.Key)
-		if cost := dm.Charge(); l != nil && l.limit == dm.Limit && r.RetryAfter != sluice.Never && !dm.Critical && !dm.Shadow && !dm.CountRefused {
+		if cost := dm.Charge().Thousandths(); l != nil && l.limit == dm.Limit && r.RetryAfter != sluice.Never && !dm.Critical && !dm.Shadow && !dm.CountRefused {
 			have := l.available(now, epoch)
 			switch {
-			case holdable(dm) && have >= cost, r.Held && have+r.Free >= cost:
+			case holdable(dm) && have >= cost, r.Held && have+r.Free.Thousandths() >= cost:
 				r.Fits, r.Held, r.RetryAfter, r.LatestAfter = true, false, 0, 0
 			case r.Fits && l.denied(cost, now):
 				r.Fits, r.Held, r.RetryAfter = false, l.denyHeld, l.deniedFor(cost, now)
@@ -96,7 +96,7 @@ func probing(seats []seat, demands []sluice.Demand, now time.Duration) {
 	for i := range seats {
 		if st := &seats[i]; st.what == exactly && st.local != nil && st.local.probe {
 			retry, held := st.local.denyRetry, st.local.denyHeld
-			st.local.deny(demands[i].Charge(), gap, now)
+			st.local.deny(demands[i].Charge().Thousandths(), gap, now)
 			st.local.denyHeld = held
 			st.local.denyRetry = max(st.local.denyRetry, retry)
 		}
@@ -105,13 +105,13 @@ func probing(seats []seat, demands []sluice.Demand, now time.Duration) {
 
 // inStore counts, or with -1 no longer counts, what the store is asked to
 // decide, and what is spent here in case it allows that.
-func inStore(seats []seat, demands []sluice.Demand, sign sluice.Tokens) {
+func inStore(seats []seat, demands []sluice.Demand, sign int64) {
 	for i := range seats {
 		switch st := &seats[i]; {
 		case st.what == inHand:
 			st.local.pend(st.of, int(sign))
 		case st.local != nil:
-			st.local.inStore += sign * demands[i].Charge()
+			st.local.inStore += sign * demands[i].Charge().Thousandths()
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (s *Store) cameToHand(asked *sluice.Take, got *sluice.Decision, seats []sea
 		if r.Fits || dm.Shadow {
 			continue
 		}
-		if !r.Held || st.local == nil || !holdable(dm) || st.local.available(now, epoch) < dm.Charge() {
+		if !r.Held || st.local == nil || !holdable(dm) || st.local.available(now, epoch) < dm.Charge().Thousandths() {
 			return false
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Store) cameToHand(asked *sluice.Take, got *sluice.Decision, seats []sea
 func (s *Store) giveBackAll(seats []seat, demands []sluice.Demand, now time.Duration, epoch uint64) {
 	for i := range seats {
 		if seats[i].what == inHand {
-			seats[i].local.giveBack(demands[i].Charge(), now, epoch)
+			seats[i].local.giveBack(demands[i].Charge().Thousandths(), now, epoch)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 	for i := range seats {
 		st, dm := &seats[i], &t.Demands[i]
 		if st.what == inHand {
-			s.spentOf(st.local, dm.Charge(), d.Allowed, now, &results[i])
+			s.spentOf(st.local, dm.Charge().Thousandths(), d.Allowed, now, &results[i])
 			continue
 		}
 		results[i] = got.Results[next]
@@ -208,18 +208,18 @@ func (s *Store) merge(t *sluice.Take, d, got *sluice.Decision, seats []seat, sen
 // heard learns from what the store said of the bucket when it was asked at
 // sent, and says when it is asked again if that is later than it could be.
 func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Duration, at time.Time) {
-	cost, retry := dm.Charge(), r.RetryAfter
+	cost, retry := dm.Charge().Thousandths(), r.RetryAfter
 	if l.refused > 0 && holdable(dm) && retry != sluice.Never {
 		retry = max(retry, l.breather())
 	}
 	if !r.Fits && retry > r.RetryAfter { // until then nobody is asked
 		r.RetryAfter, r.LatestAfter = retry, max(r.LatestAfter, retry)
 	}
-	shortOf := sluice.Tokens(0)
-	if !r.Fits || r.Free < cost {
+	shortOf := int64(0)
+	if !r.Fits || r.Free.Thousandths() < cost {
 		shortOf = cost
 	}
-	l.hear(r.Remaining, r.Free, shortOf, sent, at)
+	l.hear(r.Remaining.Thousandths(), r.Free.Thousandths(), shortOf, sent, at)
 	l.resets = now + r.ResetAfter
 	l.used, l.probe = now, false
 	switch {

@@ -10,7 +10,7 @@ import (
 )
 
 func costing(d sluice.Demand, tokens int64) sluice.Demand {
-	d.Cost = sluice.Tokens(tokens) * sluice.Token
+	d.Cost = sluice.Tokens(tokens)
 	return d
 }
 
@@ -23,7 +23,7 @@ func TestHeldIsNotUsed(t *testing.T) {
 			for _, n := range nodes {
 				d := take(t, sluice.New(n), demand("a", limit))
 				r := d.Results[0]
-				if d.Source != sluice.FromHeld || r.Remaining < 99_993*sluice.Token || r.Remaining > 99_999*sluice.Token || r.ResetAfter <= 0 {
+				if d.Source != sluice.FromHeld || r.Remaining.Thousandths() < 99_993*sluice.Token || r.Remaining.Thousandths() > 99_999*sluice.Token || r.ResetAfter <= 0 {
 					t.Errorf("%s: %+v", limit, r)
 				}
 			}
@@ -31,7 +31,7 @@ func TestHeldIsNotUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b := page.Buckets[0]; b.Remaining < 99_993*sluice.Token || b.Held == 0 || b.Utilization() > 0.01 {
+			if b := page.Buckets[0]; b.Remaining.Thousandths() < 99_993*sluice.Token || b.Held.Thousandths() == 0 || b.Utilization() > 0.01 {
 				t.Errorf("%s: %+v is %v %% used", limit, b, b.Utilization())
 			}
 		})
@@ -52,12 +52,12 @@ func TestRemainingIsTrue(t *testing.T) {
 					t.Fatal(err)
 				}
 				shown, store := got.Results[0], truth.Results[0]
-				if shown.Remaining > d.Limit.Capacity() || shown.Remaining > store.Remaining || shown.Unknown {
+				if shown.Remaining.Thousandths() > d.Limit.Capacity().Thousandths() || shown.Remaining.Thousandths() > store.Remaining.Thousandths() || shown.Unknown {
 					t.Fatalf("%s: take %d shows %s left, the store has %s", limit, i, shown.Remaining, store.Remaining)
 				}
 				// The store does not know what was spent of what is held.
-				if least := store.Free; shown.Remaining < least-sluice.Token {
-					t.Fatalf("%s: take %d shows %s left, the store has %s free", limit, i, shown.Remaining, least)
+				if least := store.Free.Thousandths(); shown.Remaining.Thousandths() < least-sluice.Token {
+					t.Fatalf("%s: take %d shows %s left, the store has %s free", limit, i, shown.Remaining, sluice.Thousandths(least))
 				}
 				time.Sleep(17 * time.Millisecond)
 			}
@@ -100,7 +100,7 @@ func TestWhatWasNotAskedIsUnknown(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		take(t, l, other)
-		if d = take(t, l, small, other); d.Results[1].Unknown || d.Results[1].Remaining != 2*sluice.Token {
+		if d = take(t, l, small, other); d.Results[1].Unknown || d.Results[1].Remaining.Thousandths() != 2*sluice.Token {
 			t.Errorf("what is known is not shown: %+v", d.Results[1])
 		}
 	})
@@ -175,7 +175,7 @@ func TestFullAgainWhenWhatIsUsedIs(t *testing.T) {
 			}
 			told["a peek"] = peek.Results[0].ResetAfter
 			page, err := l.List(ctx, sluice.Query{})
-			if err != nil || len(page.Buckets) != 1 || page.Buckets[0].Held != 99*sluice.Token {
+			if err != nil || len(page.Buckets) != 1 || page.Buckets[0].Held.Thousandths() != 99*sluice.Token {
 				t.Fatalf("%+v, %v", page.Buckets, err)
 			}
 			told["a list"] = page.Buckets[0].Reset
@@ -194,31 +194,31 @@ func TestRefundAndResetOfWhatWasHeld(t *testing.T) {
 	for _, limit := range []string{"1000/day", "1000/day UTC", "1000/day fixed"} {
 		onNode(t, func(t *testing.T, inner *counting, l *sluice.Limiter) {
 			d := costing(demand("a", limit), 50)
-			left := func() sluice.Tokens {
+			left := func() int64 {
 				t.Helper()
 				time.Sleep(20 * time.Second) // until everything is returned
 				got, err := l.Peek(t.Context(), d)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return got.Results[0].Remaining
+				return got.Results[0].Remaining.Thousandths()
 			}
 			if got := take(t, l, d); got.Source != sluice.FromHeld {
 				t.Fatalf("%s: %+v", limit, got)
 			}
 			got, err := l.Adjust(t.Context(), costing(d, -50))
-			if err != nil || got.Results[0].Returned != 50*sluice.Token {
+			if err != nil || got.Results[0].Returned.Thousandths() != 50*sluice.Token {
 				t.Errorf("%s: refunded: %+v, %v", limit, got, err)
 			}
 			if n := left(); n != 1000*sluice.Token {
-				t.Errorf("%s: %s are left after the refund", limit, n)
+				t.Errorf("%s: %s are left after the refund", limit, sluice.Thousandths(n))
 			}
 			take(t, l, d)
 			if err := l.Reset(t.Context(), d.Key); err != nil {
 				t.Fatal(err)
 			}
 			if n := left(); n != 1000*sluice.Token {
-				t.Errorf("%s: %s are left after the reset", limit, n)
+				t.Errorf("%s: %s are left after the reset", limit, sluice.Thousandths(n))
 			}
 		})
 	}

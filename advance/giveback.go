@@ -26,7 +26,7 @@ func (h *hold) giveUp(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
 	if h.id.Seq == 0 || h.pending > 0 {
 		return all
 	}
-	all = append(all, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: h.id, Spent: h.amount - h.left})
+	all = append(all, sluice.HoldReturn{Key: l.key, Limit: l.limit, ID: h.id, Spent: sluice.Thousandths(h.amount - h.left)})
 	*h = hold{}
 	return all
 }
@@ -65,7 +65,7 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 	for i := range returns {
 		r := &returns[i]
 		requests[i] = sluice.HoldRequest{
-			Key: r.Key, Limit: r.Limit, TTL: holdFor, Min: r.Limit.Capacity() + 1, Previous: r.ID, Spent: r.Spent,
+			Key: r.Key, Limit: r.Limit, TTL: holdFor, Min: sluice.Thousandths(r.Limit.Capacity().Thousandths() + 1), Previous: r.ID, Spent: r.Spent,
 		}
 	}
 	sent, _ := s.clock.now()
@@ -88,13 +88,13 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 
 // asked reports whether a grant is an answer of the store. While the store
 // recovers, only some keys are asked for.
-func asked(g *sluice.Grant) bool { return g.RetryIn != 0 || g.Amount > 0 }
+func asked(g *sluice.Grant) bool { return g.RetryIn != 0 || g.Amount.Thousandths() > 0 }
 
 // heard remembers what is left of a bucket after a report.
 func (s *Store) heard(r *sluice.HoldRequest, g *sluice.Grant, sent time.Duration) {
 	sh, l := s.table.lock(&r.Key)
 	if l != nil && l.limit == r.Limit {
-		l.note(g.Remaining, g.Free, sent, g.Now)
+		l.note(g.Remaining.Thousandths(), g.Free.Thousandths(), sent, g.Now)
 	}
 	sh.mu.Unlock()
 	s.tell(&r.Key)
@@ -127,8 +127,8 @@ func (s *Store) returnOne(ctx context.Context, dm *sluice.Demand, r *sluice.Resu
 	sh, l := s.table.lock(&dm.Key)
 	var returns []sluice.HoldReturn
 	if l != nil && l.limit == dm.Limit {
-		left := r.Remaining - l.unsaidBy(now, epoch)
-		if r.Held || l.limit.Algorithm == sluice.TokenBucket && r.RetryAfter != sluice.Never && r.RetryAfter > l.dueIn(dm.Charge()-left)+gap {
+		left := r.Remaining.Thousandths() - l.unsaidBy(now, epoch)
+		if r.Held || l.limit.Algorithm == sluice.TokenBucket && r.RetryAfter != sluice.Never && r.RetryAfter > l.dueIn(dm.Charge().Thousandths()-left)+gap {
 			if l.available(now, epoch) > 0 {
 				l.denyUntil, l.shortOf = 0, 0 // there will be more
 			}

@@ -34,22 +34,22 @@ type local struct {
 
 	told      time.Duration // when the store was last heard, at the earliest
 	said      int64         // that time by the store's clock, in microseconds
-	remaining sluice.Tokens // what was not used then, held or not
-	free      sluice.Tokens // in the store then
-	unsaid    sluice.Tokens // what was spent here and the store did not know of then
+	remaining int64         // what was not used then, held or not
+	free      int64         // in the store then
+	unsaid    int64         // what was spent here and the store did not know of then
 	known     bool          // it was heard at all
 
 	denyOnly  bool // only denyCost was refused: of others it tells nothing
 	denyHeld  bool // for what is held, or for who is before in line
 	probe     bool // the store decides the next take, and the others wait for it
 	denyUntil time.Duration
-	denyCost  sluice.Tokens
+	denyCost  int64
 	denyRetry time.Duration // when it really could pass
-	refused   sluice.Tokens // here since the store was heard
+	refused   int64         // here since the store was heard
 
 	holds [2]hold       // spent in this order; a zero id is none
 	used  time.Duration // last
-	spent sluice.Tokens // since it was last asked for more
+	spent int64         // since it was last asked for more
 
 	settle hold // used up and not yet reported
 	asking *ask // for more, now
@@ -58,21 +58,21 @@ type local struct {
 
 	resets  time.Duration // when a sliding window is full again
 	spec    *bucket.Spec  // of a fixed window
-	shortOf sluice.Tokens // the cost that what was heard was not enough for; 0 if it was
-	before  sluice.Tokens // what was refused between the answer before and that one
-	waiting sluice.Tokens // what callers want of the ask
-	inStore sluice.Tokens // what takes want that the store is deciding
+	shortOf int64         // the cost that what was heard was not enough for; 0 if it was
+	before  int64         // what was refused between the answer before and that one
+	waiting int64         // what callers want of the ask
+	inStore int64         // what takes want that the store is deciding
 
 	asked  time.Duration // last
-	turned sluice.Tokens // since then, what was wanted by callers that were refused meanwhile
+	turned int64         // since then, what was wanted by callers that were refused meanwhile
 	rate   float64       // tokens a second, smoothed
 }
 
 // hold is tokens in hand.
 type hold struct {
 	id     sluice.HoldID
-	amount sluice.Tokens
-	left   sluice.Tokens
+	amount int64
+	left   int64
 	until  time.Duration
 	epoch  uint64
 
@@ -87,8 +87,8 @@ func (h *hold) valid(now time.Duration, epoch uint64) bool {
 
 // available is how much can be spent here and now. Holds that cannot be
 // trusted any more are dropped: the store counts them as spent.
-func (l *local) available(now time.Duration, epoch uint64) sluice.Tokens {
-	var n sluice.Tokens
+func (l *local) available(now time.Duration, epoch uint64) int64 {
+	var n int64
 	for i := range l.holds {
 		h := &l.holds[i]
 		if h.id.Seq == 0 {
@@ -112,7 +112,7 @@ func (l *local) available(now time.Duration, epoch uint64) sluice.Tokens {
 }
 
 // spend takes n, which is available, and answers of which holds.
-func (l *local) spend(n sluice.Tokens, now time.Duration) (of [2]uint64) {
+func (l *local) spend(n int64, now time.Duration) (of [2]uint64) {
 	l.spent += n
 	l.unsaid += n
 	l.used = now
@@ -138,7 +138,7 @@ func (l *local) pend(of [2]uint64, sign int) {
 }
 
 // giveBack undoes spend, if the tokens can still be used.
-func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
+func (l *local) giveBack(n int64, now time.Duration, epoch uint64) {
 	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
 		if h.valid(now, epoch) {
 			m := min(n, h.amount-h.left)
@@ -151,14 +151,14 @@ func (l *local) giveBack(n sluice.Tokens, now time.Duration, epoch uint64) {
 }
 
 // denied reports whether a refusal still stands for cost.
-func (l *local) denied(cost sluice.Tokens, now time.Duration) bool {
+func (l *local) denied(cost int64, now time.Duration) bool {
 	return now < l.denyUntil && (cost == l.denyCost || cost > l.denyCost && !l.denyOnly)
 }
 
 // deny remembers a refusal that could pass after retry. How long other costs
 // have to wait follows from it unless they would wait for something else: the
 // next part of a sliding window to end, or what nodes hold to come back.
-func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
+func (l *local) deny(cost int64, retry, now time.Duration) {
 	if retry == sluice.Never {
 		return // costs nothing to find out again, and the answer is another
 	}
@@ -168,11 +168,11 @@ func (l *local) deny(cost sluice.Tokens, retry, now time.Duration) {
 
 // deniedFor is how long a cost that is denied has to wait: of a token bucket,
 // for as long again as refill takes for what it wants more than was refused.
-func (l *local) deniedFor(cost sluice.Tokens, now time.Duration) time.Duration {
+func (l *local) deniedFor(cost int64, now time.Duration) time.Duration {
 	retry := max(l.denyRetry-now, time.Microsecond)
 	if more := cost - l.denyCost; more > 0 && l.limit.Algorithm == sluice.TokenBucket {
 		amount, period := l.limit.Rate()
-		whole, rest := int64(more)/amount, int64(more)%amount
+		whole, rest := more/amount, more%amount
 		if whole > bucket.Forever/period {
 			return forever
 		}
@@ -187,7 +187,7 @@ func (l *local) breather() time.Duration { return min(gap, 4*l.dueIn(sluice.Toke
 
 // denyForHeld remembers a refusal that holds caused, for a moment only, after
 // which the store decides one take, so that it knows who is waiting.
-func (l *local) denyForHeld(cost sluice.Tokens, retry, now time.Duration) {
+func (l *local) denyForHeld(cost int64, retry, now time.Duration) {
 	l.deny(cost, retry, now)
 	l.denyUntil = min(l.denyUntil, now+gap)
 	l.denyOnly, l.denyHeld = true, true
@@ -197,7 +197,7 @@ func (l *local) denyForHeld(cost sluice.Tokens, retry, now time.Duration) {
 // hear remembers what the store had left and what of it was free when it was
 // asked at sent, and which cost, if any, that is not enough for. It said so at
 // at, in its own time.
-func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration, at time.Time) {
+func (l *local) hear(remaining, free, shortOf int64, sent time.Duration, at time.Time) {
 	l.shortOf = shortOf
 	l.before, l.refused = l.refused, 0
 	l.note(remaining, free, sent, at)
@@ -206,7 +206,7 @@ func (l *local) hear(remaining, free, shortOf sluice.Tokens, sent time.Duration,
 // note is the part of hear that says nothing about who wants how much. Answers
 // may overtake each other on their way: what the store said before something
 // that is known already is not news, unless its clock was set back.
-func (l *local) note(remaining, free sluice.Tokens, sent time.Duration, at time.Time) {
+func (l *local) note(remaining, free int64, sent time.Duration, at time.Time) {
 	micros := at.UnixMicro()
 	if l.known && micros < l.said && sent-l.told < time.Second {
 		return
@@ -220,7 +220,7 @@ func (l *local) note(remaining, free sluice.Tokens, sent time.Duration, at time.
 
 // unsaidBy is what was spent here of holds that the store has yet to hear of.
 // Those that have expired it counts as spent.
-func (l *local) unsaidBy(now time.Duration, epoch uint64) (spent sluice.Tokens) {
+func (l *local) unsaidBy(now time.Duration, epoch uint64) (spent int64) {
 	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
 		if h.valid(now, epoch) {
 			spent += h.amount - h.left
@@ -234,11 +234,11 @@ func (l *local) unsaidBy(now time.Duration, epoch uint64) (spent sluice.Tokens) 
 // in the store's time.
 func (l *local) correct(r *sluice.Result, at time.Time, now time.Duration, epoch uint64) {
 	spent := l.unsaidBy(now, epoch)
-	r.Remaining -= spent
-	r.Free = min(r.Free, r.Remaining)
+	r.Remaining = sluice.Thousandths(r.Remaining.Thousandths() - spent)
+	r.Free = sluice.Thousandths(min(r.Free.Thousandths(), r.Remaining.Thousandths()))
 	switch {
 	case l.limit.Algorithm == sluice.TokenBucket && spent > 0:
-		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
+		r.ResetAfter = l.dueIn(l.limit.Capacity().Thousandths() - r.Remaining.Thousandths())
 	case l.limit.Algorithm == sluice.FixedWindow && spent > 0 && r.ResetAfter == 0:
 		_, end := l.window(at.UnixMicro())
 		r.ResetAfter = time.Duration(end-at.UnixMicro()) * time.Microsecond
@@ -248,32 +248,32 @@ func (l *local) correct(r *sluice.Result, at time.Time, now time.Duration, epoch
 // left is what is not used by now, as far as this node knows: what the store
 // said, with what was refilled since, less what was spent here. What other
 // nodes have spent and not reported yet is not known.
-func (l *local) left(now time.Duration) sluice.Tokens {
-	return min(l.limit.Capacity(), l.remaining+l.refilled(now)-l.unsaid)
+func (l *local) left(now time.Duration) int64 {
+	return min(l.limit.Capacity().Thousandths(), l.remaining+l.refilled(now)-l.unsaid)
 }
 
 // refilled is about what has come back since the store was heard.
-func (l *local) refilled(now time.Duration) sluice.Tokens {
+func (l *local) refilled(now time.Duration) int64 {
 	if l.limit.Algorithm != sluice.TokenBucket {
 		return 0
 	}
-	return sluice.Tokens(min(float64(l.limit.Amount)*float64(now-l.told)/float64(l.limit.Period), float64(sluice.MaxTokens)))
+	return int64(min(float64(l.limit.Amount.Thousandths())*float64(now-l.told)/float64(l.limit.Period), float64(sluice.MaxThousandths)))
 }
 
 // outlook is the most that the store can have by now as far as is known, that
 // is, but for what is returned or refunded.
-func (l *local) outlook(now time.Duration) sluice.Tokens {
+func (l *local) outlook(now time.Duration) int64 {
 	switch {
 	case l.limit.Algorithm == sluice.TokenBucket:
 		return l.free + l.refilled(now)
 	case now >= l.denyRetry:
-		return l.limit.Capacity()
+		return l.limit.Capacity().Thousandths()
 	}
 	return l.free
 }
 
 // ahead is what those want who are asking the store already.
-func (l *local) ahead() sluice.Tokens {
+func (l *local) ahead() int64 {
 	n := l.inStore
 	if l.asking != nil {
 		n += l.waiting
@@ -286,8 +286,8 @@ func (l *local) ahead() sluice.Tokens {
 // then is not enough for them and for cost, or is less than was refused here
 // lately, so that it finds takers in any case. So nobody waits for an answer
 // that is most likely a refusal.
-func (l *local) spokenFor(cost sluice.Tokens, now time.Duration) bool {
-	if l.shortOf == 0 || cost < l.shortOf || cost > l.limit.Capacity() || l.limit.Algorithm != sluice.TokenBucket ||
+func (l *local) spokenFor(cost int64, now time.Duration) bool {
+	if l.shortOf == 0 || cost < l.shortOf || cost > l.limit.Capacity().Thousandths() || l.limit.Algorithm != sluice.TokenBucket ||
 		l.asking == nil && l.inStore == 0 {
 		return false
 	}
@@ -297,12 +297,12 @@ func (l *local) spokenFor(cost sluice.Tokens, now time.Duration) bool {
 
 // retryIn is about when cost could pass that is spoken for: when there is
 // enough for all who are asking, and not at once, as others come first.
-func (l *local) retryIn(cost sluice.Tokens, now time.Duration) time.Duration {
+func (l *local) retryIn(cost int64, now time.Duration) time.Duration {
 	return max(l.denyRetry-now, l.dueIn(l.ahead()+cost-l.outlook(now)), l.dueIn(cost), time.Millisecond)
 }
 
 // share is the most that one hold may have.
-func (l *local) share() sluice.Tokens { return l.limit.Capacity() / shareOfCapacity }
+func (l *local) share() int64 { return l.limit.Capacity().Thousandths() / shareOfCapacity }
 
 // wants reports whether it is time to ask for more, before running out.
 func (l *local) wants(now time.Duration, epoch uint64) bool {
@@ -317,18 +317,18 @@ func (l *local) wants(now time.Duration, epoch uint64) bool {
 }
 
 // want is how much to ask for.
-func (l *local) want(now time.Duration) sluice.Tokens {
+func (l *local) want(now time.Duration) int64 {
 	if since := (now - l.asked).Seconds(); l.asked != 0 && since > 0 {
 		seen := float64(l.spent+l.waiting+l.turned) / since
 		l.rate += (seen - l.rate) / 2
 	}
 	n := l.share() // at first sight: a cold key is then not asked for again soon
 	if l.asked != 0 {
-		n = max(n/16, sluice.Tokens(l.rate*horizon.Seconds()))
+		n = max(n/16, int64(l.rate*horizon.Seconds()))
 	}
-	if l.free < l.limit.Capacity()/4 && l.asked != 0 {
+	if l.free < l.limit.Capacity().Thousandths()/4 && l.asked != 0 {
 		// Others may need what there is: take only what is spent at once.
-		n = max(sluice.Token, min(n, sluice.Tokens(l.rate*gap.Seconds())))
+		n = max(sluice.Token, min(n, int64(l.rate*gap.Seconds())))
 	}
 	return min(max(n, l.waiting), l.share())
 }

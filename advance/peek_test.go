@@ -16,12 +16,12 @@ func TestAPeekIsWhatTheNodeWouldAnswer(t *testing.T) {
 		one, two := sluice.New(nodes[0]), sluice.New(nodes[1])
 		d := demand("a", "1000/day")
 		take(t, one, d) // and holds some ahead of need
-		held := buckets(t, store)[0].Held
+		held := buckets(t, store)[0].Held.Thousandths()
 		if held < 10*sluice.Token {
-			t.Fatalf("%s held", held)
+			t.Fatalf("%s held", sluice.Thousandths(held))
 		}
 		rest := d
-		for rest.Cost = buckets(t, store)[0].Remaining - held; rest.Cost > 0; rest.Cost = buckets(t, store)[0].Remaining - held {
+		for rest.Cost = sluice.Thousandths(buckets(t, store)[0].Remaining.Thousandths() - held); rest.Cost.Thousandths() > 0; rest.Cost = sluice.Thousandths(buckets(t, store)[0].Remaining.Thousandths() - held) {
 			if got, err := sluice.New(store).Take(t.Context(), rest); err != nil || !got.Allowed {
 				t.Fatal(got, err)
 			}

@@ -57,9 +57,9 @@ func TestReturnsWithoutAnAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 				inner := &recovering{Store: store}
-				var heard []sluice.Tokens
+				var heard []int64
 				node, err := advance.New(inner, advance.Config{Log: quiet, Heard: func(_ *sluice.Demand, r *sluice.Result) {
-					heard = append(heard, r.Remaining)
+					heard = append(heard, r.Remaining.Thousandths())
 				}})
 				if err != nil {
 					t.Fatal(err)
@@ -117,7 +117,7 @@ type slowReports struct {
 }
 
 func (s *slowReports) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
-	if requests[0].Spent > 0 {
+	if requests[0].Spent.Thousandths() > 0 {
 		time.Sleep(s.trip)
 	}
 	return s.Store.Hold(ctx, requests, grants)
@@ -133,11 +133,11 @@ func TestAReportThatIsOvertaken(t *testing.T) {
 		}
 		defer store.Close()
 		var mu sync.Mutex
-		least := sluice.MaxTokens
+		least := sluice.MaxThousandths
 		node, err := advance.New(&slowReports{store, 4 * time.Millisecond}, advance.Config{Log: quiet, Heard: func(_ *sluice.Demand, r *sluice.Result) {
 			mu.Lock()
 			defer mu.Unlock()
-			least = min(least, r.Remaining)
+			least = min(least, r.Remaining.Thousandths())
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -154,8 +154,8 @@ func TestAReportThatIsOvertaken(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
-		if least.Whole() != 797 {
-			t.Errorf("the least that was heard of is %s, want 797", least)
+		if sluice.Thousandths(least).Whole() != 797 {
+			t.Errorf("the least that was heard of is %s, want 797", sluice.Thousandths(least))
 		}
 	})
 }

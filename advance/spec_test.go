@@ -76,7 +76,7 @@ func take(t *testing.T, l *sluice.Limiter, demands ...sluice.Demand) sluice.Deci
 func TestAnswersSayWhereTheyComeFrom(t *testing.T) {
 	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
 		large, small := demand("large", "1000/minute"), demand("small", "2/minute")
-		if d := take(t, l, large); d.Source != sluice.FromHeld || !d.Allowed || d.Granted != sluice.Token {
+		if d := take(t, l, large); d.Source != sluice.FromHeld || !d.Allowed || d.Granted.Thousandths() != sluice.Token {
 			t.Errorf("plenty: %+v", d)
 		}
 		for range 2 {
@@ -133,7 +133,7 @@ func TestDenyCacheIsForCostsAtOrAboveTheRefusedOne(t *testing.T) {
 	onNode(t, func(t *testing.T, inner *counting, l *sluice.Limiter) {
 		cost := func(n int64) sluice.Demand {
 			dm := demand("a", "10/hour")
-			dm.Cost = sluice.Tokens(n) * sluice.Token
+			dm.Cost = sluice.Tokens(n)
 			return dm
 		}
 		take(t, l, cost(6))
@@ -159,7 +159,7 @@ func TestRefundsEndARefusal(t *testing.T) {
 			take(t, l, dm)
 		}
 		refund := dm
-		refund.Cost = -sluice.Token
+		refund.Cost = sluice.Thousandths(-sluice.Token)
 		if _, err := l.Adjust(context.Background(), refund); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestMixedTakesAreAllOrNothing(t *testing.T) {
 		}
 		for range 20 {
 			d := take(t, l, wide, narrow)
-			if d.Allowed || d.Decider != 1 || d.Results[0].Consumed != 0 {
+			if d.Allowed || d.Decider != 1 || d.Results[0].Consumed.Thousandths() != 0 {
 				t.Fatalf("%+v", d)
 			}
 			time.Sleep(2 * time.Second)
@@ -209,8 +209,8 @@ func TestMixedTakesAreAllOrNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if used := 1000*sluice.Token - d.Results[0].Remaining; used > 3*sluice.Token {
-			t.Errorf("%s of the wide limit is used by 3 takes and 20 refusals", used)
+		if used := 1000*sluice.Token - d.Results[0].Remaining.Thousandths(); used > 3*sluice.Token {
+			t.Errorf("%s of the wide limit is used by 3 takes and 20 refusals", sluice.Thousandths(used))
 		}
 	})
 }
@@ -234,8 +234,8 @@ func TestUnknownMeansSpent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if used := 1000*sluice.Token - d.Results[0].Remaining; used < 5900 {
-			t.Errorf("%s used, want the 6 that may have been", used)
+		if used := 1000*sluice.Token - d.Results[0].Remaining.Thousandths(); used < 5900 {
+			t.Errorf("%s used, want the 6 that may have been", sluice.Thousandths(used))
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestALargeCostIsNotStarvedByHolds(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		large := demand("a", "20/s burst 200")
-		large.Cost = 190 * sluice.Token
+		large.Cost = sluice.Tokens(190)
 		l := sluice.New(nodes[0])
 		start := time.Now()
 		for {

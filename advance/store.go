@@ -162,7 +162,7 @@ func (s *Store) Stats() Stats {
 func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.Decision) error {
 	var refunded []sluice.Key
 	for i := range changes {
-		if changes[i].Cost < 0 {
+		if changes[i].Cost.Thousandths() < 0 {
 			refunded = append(refunded, changes[i].Key)
 		}
 	}
@@ -202,7 +202,7 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 		if l != nil {
 			l.forgive()
 			if err == nil {
-				l.hear(l.limit.Capacity(), l.limit.Capacity(), 0, now, time.UnixMicro(l.said))
+				l.hear(l.limit.Capacity().Thousandths(), l.limit.Capacity().Thousandths(), 0, now, time.UnixMicro(l.said))
 			}
 		}
 		sh.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 		b := &page.Buckets[i]
 		r := sluice.Result{Remaining: b.Remaining, ResetAfter: b.Reset}
 		s.correct(&sluice.Demand{Key: b.Key, Limit: b.Limit}, &r, page.Time)
-		b.Held = max(0, b.Held-(b.Remaining-r.Remaining))
+		b.Held = sluice.Thousandths(max(0, b.Held.Thousandths()-(b.Remaining.Thousandths()-r.Remaining.Thousandths())))
 		b.Remaining, b.Reset = r.Remaining, r.ResetAfter
 	}
 	return page, err

@@ -62,7 +62,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 // hopeless reports whether t can never pass, which the store says best.
 func hopeless(t *sluice.Take) bool {
 	for i := range t.Demands {
-		if dm := &t.Demands[i]; dm.Charge() > dm.Limit.Capacity() && !dm.Shadow {
+		if dm := &t.Demands[i]; dm.Charge().Thousandths() > dm.Limit.Capacity().Thousandths() && !dm.Shadow {
 			return true
 		}
 	}
@@ -105,8 +105,8 @@ func holdable(dm *sluice.Demand) bool {
 	}
 	switch dm.Limit.Algorithm {
 	case sluice.TokenBucket, sluice.FixedWindow:
-		c := dm.Limit.Capacity()
-		return c >= MinCapacity && dm.Charge() <= c/shareOfCapacity
+		c := dm.Limit.Capacity().Thousandths()
+		return c >= MinCapacity && dm.Charge().Thousandths() <= c/shareOfCapacity
 	}
 	return false
 }
@@ -124,7 +124,7 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 			if l.limit != dm.Limit {
 				s.start(l, dm.Limit)
 			}
-			cost := dm.Charge()
+			cost := dm.Charge().Thousandths()
 			canHold := holdable(dm)
 			switch {
 			case canHold && l.available(now, epoch) >= cost:
@@ -169,7 +169,7 @@ func (s *Store) spendAll(seats []seat, demands []sluice.Demand, now time.Duratio
 		if st.what != inHand {
 			continue
 		}
-		cost := demands[i].Charge()
+		cost := demands[i].Charge().Thousandths()
 		st.of = st.local.spend(cost, now)
 		if st.local.wants(now, epoch) {
 			s.askFor(st.local, &s.table.shards[st.shard], cost)
@@ -184,8 +184,8 @@ func (s *Store) askForAll(seats []seat, demands []sluice.Demand, now time.Durati
 		if st.what != missing {
 			continue
 		}
-		if st.ask = s.askFor(st.local, &s.table.shards[st.shard], demands[i].Charge()); st.ask != nil {
-			st.local.waiting += demands[i].Charge()
+		if st.ask = s.askFor(st.local, &s.table.shards[st.shard], demands[i].Charge().Thousandths()); st.ask != nil {
+			st.local.waiting += demands[i].Charge().Thousandths()
 		} else {
 			st.local.exactOnly = now + gap
 		}
@@ -215,7 +215,7 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 		Demands: t.Demands, Results: results,
 	}
 	for i := range seats {
-		st, cost := &seats[i], t.Demands[i].Charge()
+		st, cost := &seats[i], t.Demands[i].Charge().Thousandths()
 		switch st.what {
 		case denied:
 			s.figures(st.local, now, &results[i])
@@ -234,10 +234,10 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 }
 
 // spentOf is the answer of a bucket whose tokens are in hand.
-func (s *Store) spentOf(l *local, cost sluice.Tokens, allowed bool, now time.Duration, r *sluice.Result) {
+func (s *Store) spentOf(l *local, cost int64, allowed bool, now time.Duration, r *sluice.Result) {
 	s.figures(l, now, r)
 	if r.Fits = true; allowed {
-		r.Consumed = cost
+		r.Consumed = sluice.Thousandths(cost)
 	}
 }
 
@@ -250,13 +250,13 @@ func (s *Store) figures(l *local, now time.Duration, r *sluice.Result) {
 	}
 	if l.limit.Algorithm == sluice.TokenBucket {
 		back := l.refilled(now)
-		r.Remaining = min(l.limit.Capacity(), l.remaining+back-l.unsaid)
-		r.Free = min(r.Remaining, l.free+back)
-		r.ResetAfter = l.dueIn(l.limit.Capacity() - r.Remaining)
+		r.Remaining = sluice.Thousandths(min(l.limit.Capacity().Thousandths(), l.remaining+back-l.unsaid))
+		r.Free = sluice.Thousandths(min(r.Remaining.Thousandths(), l.free+back))
+		r.ResetAfter = l.dueIn(l.limit.Capacity().Thousandths() - r.Remaining.Thousandths())
 		return
 	}
-	r.Remaining = l.left(now)
-	r.Free = min(r.Remaining, l.outlook(now))
+	r.Remaining = sluice.Thousandths(l.left(now))
+	r.Free = sluice.Thousandths(min(r.Remaining.Thousandths(), l.outlook(now)))
 	switch l.limit.Algorithm {
 	case sluice.FixedWindow:
 		at := s.clock.storeTime(now).UnixMicro()
@@ -265,11 +265,11 @@ func (s *Store) figures(l *local, now time.Duration, r *sluice.Result) {
 			*r = sluice.Result{Unknown: true} // it was another window
 			return
 		}
-		if r.Remaining < l.limit.Capacity() {
+		if r.Remaining.Thousandths() < l.limit.Capacity().Thousandths() {
 			r.ResetAfter = time.Duration(end-at) * time.Microsecond
 		}
 	default:
-		if l.resets <= now && r.Remaining < l.limit.Capacity() {
+		if l.resets <= now && r.Remaining.Thousandths() < l.limit.Capacity().Thousandths() {
 			*r = sluice.Result{Unknown: true} // what was used is over by now, or the store's clock stands
 			return
 		}

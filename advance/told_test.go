@@ -32,7 +32,7 @@ func TestWhatTheStoreSaidCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := take(t, l, demand("a", "500/day fixed"))
-		if r := got.Results[0]; got.Source != sluice.FromHeld || r.Remaining != 398*sluice.Token {
+		if r := got.Results[0]; got.Source != sluice.FromHeld || r.Remaining.Thousandths() != 398*sluice.Token {
 			t.Errorf("%s remain by %s, want 398 by held", r.Remaining, got.Source)
 		}
 	})
@@ -71,7 +71,7 @@ func TestAnAnswerThatWasOvertaken(t *testing.T) {
 		take(t, l, costing(demand("a", "500/day fixed"), 100)) // too much to be held
 		time.Sleep(10 * time.Millisecond)
 		got := take(t, l, demand("a", "500/day fixed"))
-		if r := got.Results[0]; got.Source != sluice.FromHeld || r.Remaining != 398*sluice.Token {
+		if r := got.Results[0]; got.Source != sluice.FromHeld || r.Remaining.Thousandths() != 398*sluice.Token {
 			t.Errorf("%s remain by %s, want 398 by held", r.Remaining, got.Source)
 		}
 	})

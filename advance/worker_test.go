@@ -119,7 +119,7 @@ func (j job) work() error {
 				returned := time.Now().UnixMicro()
 				switch {
 				case err == nil && d.Allowed:
-					errs[i] = writeEvent(out, n, call, returned, d.Granted)
+					errs[i] = writeEvent(out, n, call, returned, d.Granted.Thousandths())
 				case err != nil && !errors.Is(err, sluice.ErrUnknown) && !errors.Is(err, sluice.ErrUnavailable):
 					errs[i] = err
 				}
@@ -132,9 +132,9 @@ func (j job) work() error {
 }
 
 // writeEvent writes what was admitted of the limit of that number.
-func writeEvent(out io.Writer, limit int, call, returned int64, granted sluice.Tokens) error {
+func writeEvent(out io.Writer, limit int, call, returned int64, granted int64) error {
 	var b []byte
-	for _, n := range [...]int64{int64(limit), call, returned, int64(granted)} {
+	for _, n := range [...]int64{int64(limit), call, returned, granted} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
 	_, err := out.Write(b) // one write, so that none is torn
@@ -160,7 +160,7 @@ func readEvents(t *testing.T, file string, histories []storetest.History) (n int
 		if err != nil {
 			t.Fatal(err)
 		}
-		histories[e[0]].Add(e[1], e[2], sluice.Tokens(e[3]))
+		histories[e[0]].Add(e[1], e[2], e[3])
 		n++
 	}
 }

@@ -25,11 +25,11 @@ const maxPeriod = int64(5*366*24*time.Hour) / 1000
 // tokenLimit draws any valid token bucket, up to the extremes.
 func tokenLimit(t *rapid.T) sluice.Limit {
 	period := 1 + magnitude(maxPeriod-1).Draw(t, "period")
-	most := min(int64(sluice.MaxTokens), (1<<53-1)/period-1)
+	most := min(sluice.MaxThousandths, (1<<53-1)/period-1)
 	l := sluice.Limit{
-		Amount: sluice.Tokens(1 + magnitude(max(most-1, 0)).Draw(t, "amount")),
+		Amount: sluice.Thousandths(1 + magnitude(max(most-1, 0)).Draw(t, "amount")),
 		Period: time.Duration(period) * time.Microsecond,
-		Burst:  sluice.Tokens(magnitude(int64(sluice.MaxTokens)).Draw(t, "burst")),
+		Burst:  sluice.Thousandths(magnitude(sluice.MaxThousandths).Draw(t, "burst")),
 	}
 	if err := l.Validate(); err != nil {
 		t.Fatalf("%v: %v", l, err)
@@ -73,7 +73,7 @@ func TestTokensAgreeWithRationals(t *testing.T) {
 				t.Fatalf("at %d: %d available and %d held at %d; exactly: %d and %d at %d",
 					now, v.Available(), v.Held, v.Now, ref.available(), ref.held(), ref.time)
 			}
-			amount := magnitude(int64(sluice.MaxTokens)).Draw(t, "amount")
+			amount := magnitude(sluice.MaxThousandths).Draw(t, "amount")
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
 				ref = seen
@@ -86,7 +86,7 @@ func TestTokensAgreeWithRationals(t *testing.T) {
 				ref.used.Add(ref.used, rat(amount))
 			case 3: // into debt
 				taken := p.Take(&s, v, amount)
-				if taken < 0 || taken > amount || taken < amount && v.Used+taken < p.Capacity+int64(sluice.MaxTokens) {
+				if taken < 0 || taken > amount || taken < amount && v.Used+taken < p.Capacity+sluice.MaxThousandths {
 					t.Fatalf("an adjustment of %d took %d", amount, taken)
 				}
 				ref.used.Add(ref.used, rat(taken))
@@ -137,7 +137,7 @@ func TestWindowsAgreeWithTheWholeHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := sluice.Limit{
 			Algorithm: rapid.SampledFrom([]sluice.Algorithm{sluice.FixedWindow, sluice.SlidingWindow}).Draw(t, "algorithm"),
-			Amount:    sluice.Tokens(1 + magnitude(int64(sluice.MaxTokens)-1).Draw(t, "amount")),
+			Amount:    sluice.Thousandths(1 + magnitude(sluice.MaxThousandths-1).Draw(t, "amount")),
 			Period:    time.Duration(16+magnitude(maxPeriod-16).Draw(t, "period")) * time.Microsecond,
 		}
 		p, err := bucket.Compile(l)
@@ -156,7 +156,7 @@ func TestWindowsAgreeWithTheWholeHistory(t *testing.T) {
 			if used := ref.used(part); v.Used != used {
 				t.Fatalf("at %d: %d used; the history says %d", now, v.Used, used)
 			}
-			amount := magnitude(int64(sluice.MaxTokens)).Draw(t, "amount")
+			amount := magnitude(sluice.MaxThousandths).Draw(t, "amount")
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 			case 1:
@@ -184,7 +184,7 @@ func TestWindowsAgreeWithTheWholeHistory(t *testing.T) {
 func TestHoldersAgreeWithASet(t *testing.T) {
 	type holder struct{ cost, expires int64 }
 	rapid.Check(t, func(t *rapid.T) {
-		l := sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Token * sluice.Tokens(rapid.IntRange(1, 20).Draw(t, "amount"))}
+		l := sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Tokens(int64(rapid.IntRange(1, 20).Draw(t, "amount")))}
 		p, err := bucket.Compile(l)
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +214,7 @@ func TestHoldersAgreeWithASet(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 			case 1:
-				cost := int64(sluice.Token) * rapid.Int64Range(1, 5).Draw(t, "cost")
+				cost := sluice.Token * rapid.Int64Range(1, 5).Draw(t, "cost")
 				if !there && cost <= v.Available() {
 					p.Board(&s, v, bucket.Holder{ID: id, Cost: cost, Expires: now + ttl})
 					set[id] = holder{cost, now + ttl}

@@ -196,7 +196,7 @@ func TestBoundOfTokenBucket(t *testing.T) {
 		for i := range ls {
 			ls[i] = someLimit(r, sluice.TokenBucket)
 			if r.IntN(3) == 0 { // so slow that a millitoken takes long
-				ls[i].Amount = 1
+				ls[i].Amount = sluice.Thousandths(1)
 				ls[i].Period = time.Duration(1+r.Int64N(2000)) * time.Microsecond
 			}
 		}

@@ -42,7 +42,7 @@ var zones = []string{
 func calendar(t testing.TB, unit sluice.Calendar, zone string) *bucket.Spec {
 	t.Helper()
 	return compile(t, sluice.Limit{
-		Algorithm: sluice.FixedWindow, Amount: 10 * sluice.Token, Calendar: unit, Zone: zone,
+		Algorithm: sluice.FixedWindow, Amount: sluice.Tokens(10), Calendar: unit, Zone: zone,
 	})
 }
 

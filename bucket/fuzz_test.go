@@ -35,13 +35,13 @@ func (in *script) number(most int64) int64 {
 func (in *script) limit() (*bucket.Spec, bool) {
 	l := sluice.Limit{
 		Algorithm: sluice.Algorithm(in.byte() % 4),
-		Amount:    sluice.Tokens(1 + in.number(int64(sluice.MaxTokens)-1)),
+		Amount:    sluice.Thousandths(1 + in.number(sluice.MaxThousandths-1)),
 	}
 	switch l.Algorithm {
 	case sluice.TokenBucket:
-		l.Burst = sluice.Tokens(in.number(int64(sluice.MaxTokens)))
+		l.Burst = sluice.Thousandths(in.number(sluice.MaxThousandths))
 	case sluice.Concurrency:
-		l.Amount = l.Amount % 100 * sluice.Token
+		l.Amount = sluice.Thousandths(l.Amount.Thousandths() % 100 * sluice.Token)
 	}
 	if l.Algorithm != sluice.Concurrency {
 		l.Period = time.Duration(1+in.number(maxPeriod-1)) * time.Microsecond
@@ -72,7 +72,7 @@ func FuzzTokens(f *testing.F) {
 			if v.Available() != ref.available() {
 				t.Fatalf("%s at %d: %d available, exactly %d", p.Limit, now, v.Available(), ref.available())
 			}
-			cost := in.number(int64(sluice.MaxTokens))
+			cost := in.number(sluice.MaxThousandths)
 			if wait := p.RetryIn(&s, v, cost); wait > 0 && wait < bucket.Forever {
 				if ref.at(now+wait).available() < cost || ref.at(now+wait-1).available() >= cost {
 					t.Fatalf("%s at %d: a cost of %d should not fit first after %d µs", p.Limit, now, cost, wait)
@@ -128,7 +128,7 @@ func FuzzAdopt(f *testing.F) {
 		a, b := from.Limit.Algorithm, to.Limit.Algorithm
 		// A token may come back with what was waiting for a millitoken.
 		if a == b || a != sluice.Concurrency && b != sluice.Concurrency {
-			most := to.Capacity + int64(sluice.MaxTokens)
+			most := to.Capacity + sluice.MaxThousandths
 			if got := w.Used + w.Held; got < min(used, most)-1 || got > used {
 				t.Fatalf("%s to %s: %d used became %d", from.Limit, to.Limit, used, got)
 			}

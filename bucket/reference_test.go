@@ -34,8 +34,8 @@ type refTokens struct {
 
 func newRefTokens(l sluice.Limit) *refTokens {
 	return &refTokens{
-		capacity: int64(l.Capacity()),
-		rate:     big.NewRat(int64(l.Amount), l.Period.Microseconds()),
+		capacity: l.Capacity().Thousandths(),
+		rate:     big.NewRat(l.Amount.Thousandths(), l.Period.Microseconds()),
 		used:     rat(0),
 	}
 }
@@ -94,7 +94,7 @@ type refWindows struct {
 type refEvent struct{ part, amount int64 }
 
 func newRefWindows(l sluice.Limit) *refWindows {
-	r := &refWindows{capacity: int64(l.Amount), period: l.Period.Microseconds(), parts: 1}
+	r := &refWindows{capacity: l.Amount.Thousandths(), period: l.Period.Microseconds(), parts: 1}
 	if l.Algorithm == sluice.SlidingWindow {
 		r.parts = bucket.SubWindows
 	}

@@ -18,7 +18,7 @@ func TestSlidingWindowAgainstAnExactLog(t *testing.T) {
 	for range 2_000 {
 		l := sluice.Limit{
 			Algorithm: sluice.SlidingWindow,
-			Amount:    sluice.Tokens(1 + r.Int64N(30)),
+			Amount:    sluice.Thousandths(1 + r.Int64N(30)),
 			Period:    time.Duration(16+r.Int64N(1000)) * time.Microsecond,
 		}
 		p := compile(t, l)

@@ -29,7 +29,7 @@ func Compile(l sluice.Limit) (*Spec, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Spec{Limit: l, Capacity: int64(l.Capacity())}
+	s := &Spec{Limit: l, Capacity: l.Capacity().Thousandths()}
 	if l.Algorithm == sluice.TokenBucket {
 		s.amount, s.period = l.Rate()
 		s.forever = Forever / s.period
@@ -203,12 +203,12 @@ func (p *Spec) until(s *State, v View, target int64) int64 {
 }
 
 // Take consumes cost at v, unconditionally: what is beyond the capacity is
-// debt, of at most sluice.MaxTokens. v must be the View of s. It answers what
+// debt, of at most sluice.MaxThousandths. v must be the View of s. It answers what
 // was consumed, which the cap on debt may make less than cost.
 //
 // Concurrency is taken with [Spec.Board] instead.
 func (p *Spec) Take(s *State, v View, cost int64) int64 {
-	cost = max(0, min(cost, p.Capacity+int64(sluice.MaxTokens)-v.Used))
+	cost = max(0, min(cost, p.Capacity+sluice.MaxThousandths-v.Used))
 	p.commit(s, v)
 	s.Used += cost
 	if s.Ext != nil && cost >= s.Ext.RecallCost {

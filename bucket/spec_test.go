@@ -74,8 +74,8 @@ func copyOf(s *bucket.State) bucket.State {
 func TestCompileRefusesWhatIsNotValid(t *testing.T) {
 	for _, l := range []sluice.Limit{
 		{},
-		{Amount: sluice.Token},
-		{Algorithm: sluice.FixedWindow, Amount: sluice.Token, Calendar: sluice.CalendarDay, Zone: "Nowhere/Land"},
+		{Amount: sluice.Tokens(1)},
+		{Algorithm: sluice.FixedWindow, Amount: sluice.Tokens(1), Calendar: sluice.CalendarDay, Zone: "Nowhere/Land"},
 	} {
 		if _, err := bucket.Compile(l); err == nil {
 			t.Errorf("%+v compiled", l)

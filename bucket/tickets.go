@@ -42,7 +42,7 @@ func (s *State) stand(v *View, mine *Ticket) {
 		if mine != nil && (t.ID.Node == mine.ID.Node || t.order(mine) >= 0) {
 			continue
 		}
-		v.Ahead = min(v.Ahead+t.Cost, int64(sluice.MaxTokens))
+		v.Ahead = min(v.Ahead+t.Cost, sluice.MaxThousandths)
 		if v.aheadEnds == 0 || t.Expires < v.aheadEnds {
 			v.aheadEnds = t.Expires
 		}

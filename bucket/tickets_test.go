@@ -127,7 +127,7 @@ func TestTicketsAreBounded(t *testing.T) {
 	for i := range bucket.MaxTickets + 10 {
 		queue(p, &s, epoch, uint64(i+1), 0, 1e15)
 	}
-	if v := p.View(&s, epoch); v.Tickets != bucket.MaxTickets || v.Ahead != int64(sluice.MaxTokens) {
+	if v := p.View(&s, epoch); v.Tickets != bucket.MaxTickets || v.Ahead != sluice.MaxThousandths {
 		t.Errorf("%d tickets want %d", v.Tickets, v.Ahead)
 	}
 }

@@ -96,7 +96,7 @@ func TestDebtIsRepaid(t *testing.T) {
 		t.Errorf("full in %d µs", in)
 	}
 
-	most := int64(sluice.MaxTokens)
+	most := sluice.MaxThousandths
 	if n := p.Take(&s, v, most); n != most-30_000 {
 		t.Errorf("a debt of %d was made larger by %d", 30_000, n)
 	}
@@ -145,11 +145,11 @@ func TestResetForgets(t *testing.T) {
 // TestConsumedSaturates: the lifetime counter stays within what every store
 // can keep.
 func TestConsumedSaturates(t *testing.T) {
-	p := compile(t, sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond})
+	p := compile(t, sluice.Limit{Amount: sluice.Thousandths(sluice.MaxThousandths), Period: time.Microsecond})
 	var s bucket.State
 	now := epoch
 	for range 30 {
-		p.Take(&s, p.View(&s, now), int64(sluice.MaxTokens))
+		p.Take(&s, p.View(&s, now), sluice.MaxThousandths)
 		now++
 	}
 	if s.Consumed != 1<<53-1 {

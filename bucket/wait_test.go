@@ -13,13 +13,13 @@ import (
 // someLimit is a limit of the algorithm with numbers that meet each other
 // often.
 func someLimit(r *rand.Rand, a sluice.Algorithm) sluice.Limit {
-	l := sluice.Limit{Algorithm: a, Amount: sluice.Tokens(1 + r.Int64N(50))}
+	l := sluice.Limit{Algorithm: a, Amount: sluice.Thousandths(1 + r.Int64N(50))}
 	switch a {
 	case sluice.Concurrency:
-		l.Amount *= sluice.Token
+		l.Amount = sluice.Thousandths(l.Amount.Thousandths() * sluice.Token)
 		return l
 	case sluice.TokenBucket:
-		l.Burst = sluice.Tokens(r.Int64N(100))
+		l.Burst = sluice.Thousandths(r.Int64N(100))
 	}
 	l.Period = time.Duration(16+r.Int64N(200)) * time.Microsecond
 	return l
@@ -224,9 +224,9 @@ func TestLookingWritesNothing(t *testing.T) {
 // TestWaitsBeyondForeverAreCut: the slowest limit that can be written, deep in
 // debt, answers a time that every store can add to its own.
 func TestWaitsBeyondForeverAreCut(t *testing.T) {
-	p := compile(t, sluice.Limit{Amount: 1, Period: 5 * 366 * 24 * time.Hour, Burst: sluice.MaxTokens})
+	p := compile(t, sluice.Limit{Amount: sluice.Thousandths(1), Period: 5 * 366 * 24 * time.Hour, Burst: sluice.Thousandths(sluice.MaxThousandths)})
 	var s bucket.State
-	p.Take(&s, p.View(&s, epoch), 2*int64(sluice.MaxTokens))
+	p.Take(&s, p.View(&s, epoch), 2*sluice.MaxThousandths)
 	v := p.View(&s, epoch)
 	if in := p.RetryIn(&s, v, p.Capacity); in != bucket.Forever {
 		t.Errorf("retry in %d", in)

@@ -95,7 +95,7 @@ func TestWarmAnswersAllocateNothing(t *testing.T) {
 	b := family(t)
 	demands := make([]sluice.Demand, 0, sluice.MaxDemands)
 	s := subject("alice", "chat")
-	cost := sluice.LimitCost{Limit: "tpm", Cost: 40 * sluice.Token}
+	cost := sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(40)}
 	if n := testing.AllocsPerRun(1000, func() {
 		r, err := b.c.Resolve(b.ctx, s)
 		if err != nil {
@@ -105,7 +105,7 @@ func TestWarmAnswersAllocateNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%.1f allocations for a warm answer, want none", n)
 	}
-	if len(demands) != 4 || demands[1].Cost != 40*sluice.Token {
+	if len(demands) != 4 || demands[1].Cost.Thousandths() != 40*sluice.Token {
 		t.Errorf("demands: %+v", demands)
 	}
 }

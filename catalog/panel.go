@@ -55,8 +55,8 @@ type Figure struct {
 	Limit       string
 	Rule        sluice.Limit
 	Level       string
-	Capacity    sluice.Tokens
-	Remaining   sluice.Tokens
+	Capacity    sluice.Amount
+	Remaining   sluice.Amount
 	Utilization float64 // percent of the capacity; above 100 is a debt
 	ResetAfter  time.Duration
 	Alarm       Alarm
@@ -91,7 +91,7 @@ func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, entity string
 			continue
 		}
 		f.Remaining, f.ResetAfter = result.Remaining, result.ResetAfter
-		f.Utilization = 100 * float64(f.Capacity-f.Remaining) / float64(f.Capacity)
+		f.Utilization = 100 * float64(f.Capacity.Thousandths()-f.Remaining.Thousandths()) / float64(f.Capacity.Thousandths())
 		f.Alarm = t.Alarm(f.Utilization)
 		f.Upgrade = f.Alarm != AlarmNone
 	}

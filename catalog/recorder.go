@@ -188,7 +188,7 @@ func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) 
 	if c.Taken.IsZero() {
 		c.Taken = r.config.Clock()
 	}
-	n := amount{tokens: int64(c.Amount)}
+	n := amount{tokens: c.Amount.Thousandths()}
 	if c.Take {
 		n.takes, n.last = 1, c.Taken.UnixMicro()
 	}

@@ -33,7 +33,7 @@ func TestTakesCascade(t *testing.T) {
 	l := newLimiter(t, sluice.WithObserver(recorder))
 	r := b.resolve("alice")
 	for i := range 4 {
-		d, err := l.Take(b.ctx, r.Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: 200 * sluice.Token})...)
+		d, err := l.Take(b.ctx, r.Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(200)})...)
 		b.no(err)
 		if d.Allowed != (i < 3) {
 			t.Fatalf("take %d: allowed %t", i+1, d.Allowed)
@@ -59,9 +59,9 @@ func TestTakesCascade(t *testing.T) {
 	b.no(recorder.Close())
 	page, err := b.c.UsageSummary(b.ctx, catalog.DefaultNamespace, catalog.UsedQuery{To: time.Now().Add(time.Hour)})
 	b.no(err)
-	sums := map[string]sluice.Tokens{}
+	sums := map[string]int64{}
 	for _, u := range page.Used {
-		sums[u.Entity+"/"+u.Limit] = u.Amount
+		sums[u.Entity+"/"+u.Limit] = u.Amount.Thousandths()
 	}
 	if len(sums) != 4 || sums["alice/rpm"] != 3*sluice.Token || sums["alice/tpm"] != 600*sluice.Token || sums["team/rpm"] != 3*sluice.Token || sums["company/rpm"] != 3*sluice.Token {
 		t.Errorf("usage: %v", sums)
@@ -92,7 +92,7 @@ func TestAMillionTakesAreFewWrites(t *testing.T) {
 	limit := sluice.Per(1, time.Second)
 	now := time.Now()
 	for range 1_000_000 {
-		recorder.Consumed(key, limit, sluice.Consumption{Amount: sluice.Token, Taken: now, Take: true})
+		recorder.Consumed(key, limit, sluice.Consumption{Amount: sluice.Tokens(1), Taken: now, Take: true})
 	}
 	b.no(recorder.Close())
 	if s := recorder.Stats(); s.Written != 3 {
@@ -100,7 +100,7 @@ func TestAMillionTakesAreFewWrites(t *testing.T) {
 	}
 	page, err := b.c.UsageSummary(b.ctx, catalog.DefaultNamespace, catalog.UsedQuery{To: time.Now().Add(time.Hour)})
 	b.no(err)
-	if len(page.Used) != 1 || page.Used[0].Amount != 1_000_000*sluice.Token || page.Used[0].Count != 1_000_000 {
+	if len(page.Used) != 1 || page.Used[0].Amount.Thousandths() != 1_000_000*sluice.Token || page.Used[0].Count != 1_000_000 {
 		t.Errorf("usage: %+v", page.Used)
 	}
 }

@@ -15,7 +15,7 @@ type Used struct {
 	Resource string        `json:"resource"`
 	Limit    string        `json:"limit"`
 	Start    time.Time     `json:"start,omitzero"`     // of the hour or day; zero in a summary and in a total
-	Amount   sluice.Tokens `json:"consumed"`           // net: the cost of what was taken less what was given back
+	Amount   sluice.Amount `json:"consumed"`           // net: the cost of what was taken less what was given back
 	Count    int64         `json:"takes"`              // takes
 	Last     time.Time     `json:"lastTaken,omitzero"` // when it was last taken, if that is known
 }
@@ -98,7 +98,7 @@ func (c *Catalog) usage(ctx context.Context, namespace string, q UsedQuery, read
 // used is r for people to see. While nodes write in any order, a refund may be
 // stored before its take, but nobody has consumed less than nothing.
 func (r *UsageRow) used() Used {
-	return Used{r.Entity, r.Resource, r.Limit, r.Start, sluice.Tokens(max(r.Amount, 0)), r.Count, r.Last}
+	return Used{r.Entity, r.Resource, r.Limit, r.Start, sluice.Thousandths(max(r.Amount, 0)), r.Count, r.Last}
 }
 
 // maxTotals is how many totals are read at once; see [Store.Totals].

@@ -39,7 +39,7 @@ func (a *accounts) lease(l *sluice.Limiter, rule string, cost int64) *sluice.Lea
 	a.t.Helper()
 	lease, d, err := l.Acquire(a.ctx, sluice.Take{Keep: time.Hour, Demands: []sluice.Demand{{
 		Key:   sluice.Key{Namespace: catalog.DefaultNamespace, Entity: "alice", Resource: "chat", Limit: "tpm"},
-		Limit: sluice.MustParse(rule), Cost: sluice.Tokens(cost) * sluice.Token,
+		Limit: sluice.MustParse(rule), Cost: sluice.Tokens(cost),
 	}}})
 	a.no(err)
 	if lease == nil {
@@ -84,7 +84,7 @@ func TestEstimatesAreSettledInTheHourOfTheTake(t *testing.T) {
 	for range 20 {
 		lease := a.lease(l, "4000/s", 4000)
 		a.now = a.now.Add(1500 * time.Millisecond)
-		_, err := other.Lease(lease.ID).Commit(a.ctx, sluice.LimitCost{Limit: "tpm", Cost: 700 * sluice.Token})
+		_, err := other.Lease(lease.ID).Commit(a.ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(700)})
 		a.no(err)
 	}
 	flushOther()
@@ -111,7 +111,7 @@ func TestTotalsAreReadInParts(t *testing.T) {
 	series[2400] = alice
 	totals, err := a.c.Totals(a.ctx, catalog.DefaultNamespace, series)
 	a.no(err)
-	if len(totals) != 1 || totals[alice].Amount != 80*sluice.Token {
+	if len(totals) != 1 || totals[alice].Amount.Thousandths() != 80*sluice.Token {
 		t.Errorf("totals are %+v", totals)
 	}
 	if got := fmt.Sprint(a.bench.store.totals); got != "[1000 1000 500]" {

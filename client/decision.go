@@ -15,7 +15,7 @@ type decisionJSON struct {
 	RetryAfter *seconds      `json:"retryAfter"` // null for never
 	Limit      string        `json:"limit"`
 	Entity     string        `json:"entity"`
-	Granted    sluice.Tokens `json:"granted"`
+	Granted    sluice.Amount `json:"granted"`
 	Source     string        `json:"source"`
 	Repeated   bool          `json:"repeated"`
 	Lease      string        `json:"lease"`
@@ -31,11 +31,11 @@ type resultJSON struct {
 	Fits        bool           `json:"fits"`
 	RetryAfter  *seconds       `json:"retryAfter"`
 	LatestAfter *seconds       `json:"latestAfter"` // absent if it is no later
-	Cost        sluice.Tokens  `json:"cost"`
-	Consumed    sluice.Tokens  `json:"consumed"`
-	Returned    sluice.Tokens  `json:"returned"`
-	Remaining   *sluice.Tokens `json:"remaining"` // absent if it is not known
-	Held        sluice.Tokens  `json:"held"`
+	Cost        sluice.Amount  `json:"cost"`
+	Consumed    sluice.Amount  `json:"consumed"`
+	Returned    sluice.Amount  `json:"returned"`
+	Remaining   *sluice.Amount `json:"remaining"` // absent if it is not known
+	Held        sluice.Amount  `json:"held"`
 	ResetAfter  seconds        `json:"resetAfter"`
 	Shadow      bool           `json:"shadow"`
 }
@@ -70,7 +70,7 @@ func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, err
 			result.LatestAfter = time.Duration(*r.LatestAfter)
 		}
 		if r.Remaining != nil {
-			result.Remaining, result.Free = *r.Remaining, *r.Remaining-r.Held
+			result.Remaining, result.Free = *r.Remaining, r.Remaining.Sub(r.Held)
 		}
 		d.Results[i] = result
 		if r.Limit == j.Limit && r.Entity == j.Entity {

@@ -69,7 +69,7 @@ func ExampleClient_Acquire() {
 		log.Fatal(err)
 	}
 	lease, d, err := c.Acquire(ctx, client.Take{
-		Entity: "alice", Resource: "chat", Cost: 500 * sluice.Token,
+		Entity: "alice", Resource: "chat", Cost: sluice.Tokens(500),
 		Limits: map[string]sluice.Limit{"tpm": sluice.MustParse("1000/hour")},
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func ExampleClient_Acquire() {
 		log.Fatal(d.Err())
 	}
 	// The answer took 320 tokens in the end.
-	d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: 320 * sluice.Token})
+	d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(320)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -63,7 +63,7 @@ type RequestExplanation struct {
 	Explanation
 	Endpoint string        // its name in the policy; "" if none matches
 	Pattern  string        // the pattern that matches best
-	Cost     sluice.Tokens // in limits that have no cost of their own
+	Cost     sluice.Amount // in limits that have no cost of their own
 	Caller   string        // the entity
 	List     string        // allow or deny, if the caller is on that list
 	KnownBy  string        // key, user or ip

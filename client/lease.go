@@ -46,7 +46,7 @@ func (c *Client) Lease(id string) *Lease { return &Lease{ID: id, client: c} }
 
 // settle is what a lease is changed to.
 type settlement struct {
-	Costs map[string]sluice.Tokens `json:"costs,omitempty"`
+	Costs map[string]sluice.Amount `json:"costs,omitempty"`
 	Keep  string                   `json:"keep,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func settlementOf(costs []sluice.LimitCost) settlement {
 	s := settlement{}
 	for _, c := range costs {
 		if s.Costs == nil {
-			s.Costs = map[string]sluice.Tokens{}
+			s.Costs = map[string]sluice.Amount{}
 		}
 		s.Costs[c.Limit] = c.Cost
 	}

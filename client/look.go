@@ -26,8 +26,8 @@ type LimitStatus struct {
 	Limit       string        `json:"limit"`
 	Rule        sluice.Limit  `json:"rule"`
 	Level       string        `json:"level"` // as sluice.Level writes it
-	Capacity    sluice.Tokens `json:"capacity"`
-	Remaining   sluice.Tokens `json:"-"`
+	Capacity    sluice.Amount `json:"capacity"`
+	Remaining   sluice.Amount `json:"-"`
 	Utilization float64       `json:"-"` // percent; above 100 is a debt
 	ResetAfter  time.Duration `json:"-"`
 	Alarm       catalog.Alarm `json:"alarm,omitempty"`
@@ -57,7 +57,7 @@ type Activity struct {
 
 // Total is what was ever taken from a bucket.
 type Total struct {
-	Consumed  sluice.Tokens `json:"consumed"` // less what was given back
+	Consumed  sluice.Amount `json:"consumed"` // less what was given back
 	Takes     int64         `json:"takes"`
 	LastTaken time.Time     `json:"lastTaken,omitzero"` // zero if that is not known
 }
@@ -74,7 +74,7 @@ type Node struct {
 
 // limitStatusJSON is what may not be known, as the server writes it.
 type limitStatusJSON struct {
-	Remaining   *sluice.Tokens `json:"remaining,omitempty"`
+	Remaining   *sluice.Amount `json:"remaining,omitempty"`
 	Utilization *float64       `json:"utilization,omitempty"`
 	ResetAfter  *seconds       `json:"resetAfter,omitempty"`
 }
@@ -130,9 +130,9 @@ type Bucket struct {
 	Limit       string        `json:"limit"`
 	Rule        sluice.Limit  `json:"rule"`              // that it was last taken by
 	Applies     *sluice.Limit `json:"applies,omitempty"` // the rule stored for the entity by now, if it is another
-	Remaining   sluice.Tokens `json:"remaining"`         // what is not used
-	Held        sluice.Tokens `json:"held"`              // the part of it that nodes hold ahead of need
-	Consumed    sluice.Tokens `json:"consumed"`          // since the bucket was last full
+	Remaining   sluice.Amount `json:"remaining"`         // what is not used
+	Held        sluice.Amount `json:"held"`              // the part of it that nodes hold ahead of need
+	Consumed    sluice.Amount `json:"consumed"`          // since the bucket was last full
 	Utilization float64       `json:"utilization"`       // percent
 	Alarm       catalog.Alarm `json:"alarm"`
 	ResetAfter  time.Duration `json:"-"`

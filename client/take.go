@@ -22,8 +22,8 @@ type Take struct {
 
 	// Cost is what is wanted of every limit; 0 means one token. Costs names
 	// those of single limits, by their names.
-	Cost  sluice.Tokens
-	Costs map[string]sluice.Tokens
+	Cost  sluice.Amount
+	Costs map[string]sluice.Amount
 
 	// Limits apply in place of those stored, by name.
 	Limits map[string]sluice.Limit
@@ -67,9 +67,9 @@ func (t *Take) body() (*takeJSON, error) {
 		Entity: t.Entity, Resource: t.Resource, Tier: t.Tier, Limits: t.Limits, Keep: span(t.Keep),
 	}
 	switch {
-	case t.Cost != 0 && len(t.Costs) > 0:
+	case t.Cost.Thousandths() != 0 && len(t.Costs) > 0:
 		return nil, errTwoCosts
-	case t.Cost != 0:
+	case t.Cost.Thousandths() != 0:
 		b.Cost = t.Cost
 	case len(t.Costs) > 0:
 		b.Cost = t.Costs

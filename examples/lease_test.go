@@ -23,7 +23,7 @@ func Example_leaseSettledAfterwards() {
 	lease, d, err := limiter.Acquire(ctx, sluice.Take{Demands: []sluice.Demand{{
 		Key:   sluice.Key{Entity: "ann", Limit: "words"},
 		Limit: sluice.MustParse("5k/day fixed"),
-		Cost:  1000 * sluice.Token, // the estimate
+		Cost:  sluice.Tokens(1000), // the estimate
 	}}})
 	if err != nil {
 		log.Fatal(err)
@@ -33,7 +33,7 @@ func Example_leaseSettledAfterwards() {
 	}
 	fmt.Println("meanwhile:", d.Results[0].Remaining)
 
-	d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "words", Cost: 730 * sluice.Token})
+	d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "words", Cost: sluice.Tokens(730)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func Example_severalLimitsAtOnce() {
 	limiter := sluice.New(store)
 
 	requests := sluice.Demand{Key: sluice.Key{Entity: "ann", Limit: "requests"}, Limit: sluice.MustParse("60/hour")}
-	words := sluice.Demand{Key: sluice.Key{Entity: "ann", Limit: "words"}, Limit: sluice.MustParse("5k/hour"), Cost: 3000 * sluice.Token}
+	words := sluice.Demand{Key: sluice.Key{Entity: "ann", Limit: "words"}, Limit: sluice.MustParse("5k/hour"), Cost: sluice.Tokens(3000)}
 	for range 2 {
 		d, err := limiter.Take(context.Background(), requests, words)
 		if err != nil {

@@ -279,7 +279,7 @@ func TestMistakesAreNotFailures(t *testing.T) {
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		wrong := demand("a")
-		wrong.Limit.Amount = -1
+		wrong.Limit.Amount = sluice.Thousandths(-1)
 		var d sluice.Decision
 		if err := l.Decide(ctx, &sluice.Take{ID: "once", Demands: []sluice.Demand{demand("a")}}, &d); err != nil {
 			t.Fatal(err)

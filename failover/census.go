@@ -25,8 +25,8 @@ const (
 // present is what every node takes one of.
 var present = sluice.Demand{
 	Key:   sluice.Key{Namespace: "$sluice", Limit: "nodes"},
-	Limit: sluice.Limit{Algorithm: sluice.Concurrency, Amount: 100_000 * sluice.Token},
-	Cost:  sluice.Token, Critical: true, OnUnavailable: sluice.Deny,
+	Limit: sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Tokens(100_000)},
+	Cost:  sluice.Tokens(1), Critical: true, OnUnavailable: sluice.Deny,
 }
 
 // Nodes returns the number of nodes when the store last told, at least 1. It is
@@ -61,7 +61,7 @@ func (c *Census) count(ctx context.Context, l *sluice.Limiter) {
 			lease, _, _ = l.Acquire(ctx, sluice.Take{Demands: []sluice.Demand{present}, Keep: censusKeep}) //nolint:errcheck // the next round tries again
 		}
 		if d, err := l.Peek(ctx, present); err == nil && d.Source == sluice.FromStore {
-			c.nodes.Store(int64((present.Limit.Capacity() - d.Results[0].Remaining) / sluice.Token))
+			c.nodes.Store(((present.Limit.Capacity().Thousandths() - d.Results[0].Remaining.Thousandths()) / sluice.Token))
 		}
 		select {
 		case <-ticker.C:

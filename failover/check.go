@@ -14,7 +14,7 @@ const CheckEvery = time.Second / 2
 // checkTake is what a health check asks for: a thousandth of a token that is back a
 // microsecond later, from a bucket that nobody else uses. It is a take and not
 // a peek because a store that cannot write must not pass for a healthy one.
-var checkTake = sluice.Take{Demands: []sluice.Demand{{Key: sluice.Key{Limit: "failover check"}, Limit: free, Cost: 1}}}
+var checkTake = sluice.Take{Demands: []sluice.Demand{{Key: sluice.Key{Limit: "failover check"}, Limit: free, Cost: sluice.Thousandths(1)}}}
 
 // checking is the goroutine that makes the health checks. It runs only while the state is not
 // normal.

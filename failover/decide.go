@@ -24,7 +24,7 @@ const (
 
 // free is the limit of a lease that takes from no quota, so that the local
 // store has something to keep.
-var free = sluice.Limit{Amount: sluice.MaxTokens, Period: time.Microsecond}
+var free = sluice.Limit{Amount: sluice.Thousandths(sluice.MaxThousandths), Period: time.Microsecond}
 
 // decide answers t without the store.
 func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source) error {
@@ -101,7 +101,7 @@ func (w *work) plan(t *sluice.Take, q *quota, nodes func() int) (denied bool) {
 				Cost:  dm.Charge(),
 			})
 		}
-		w.demands[at].Cost = min(w.demands[at].Cost, dm.Charge())
+		w.demands[at].Cost = sluice.Thousandths(min(w.demands[at].Cost.Thousandths(), dm.Charge().Thousandths()))
 		w.quota[i] = int8(at)
 	}
 	return denied
@@ -122,7 +122,7 @@ func (s *Store) takeLocally(w *work, t *sluice.Take, denied bool) error {
 			return nil
 		}
 		w.take.UpTo = false
-		w.take.Demands = append(w.demands, sluice.Demand{Key: sluice.Key{Limit: "free"}, Limit: free, Cost: 1})
+		w.take.Demands = append(w.demands, sluice.Demand{Key: sluice.Key{Limit: "free"}, Limit: free, Cost: sluice.Thousandths(1)})
 	}
 	ctx := context.Background() // the caller's was looked at, and this does not wait
 	err := s.local.Take(ctx, &w.take, &w.decision)
@@ -156,7 +156,7 @@ func (w *work) answer(t *sluice.Take, d *sluice.Decision, retryIn time.Duration,
 				r.RetryAfter = retryIn // too much for the quota, but not for the limit
 			}
 		}
-		if !r.Fits && dm.Charge() > dm.Limit.Capacity() {
+		if !r.Fits && dm.Charge().Thousandths() > dm.Limit.Capacity().Thousandths() {
 			r.RetryAfter = sluice.Never // which is known without the store
 		}
 		if d.Allowed && !t.Peek && !dm.Shadow {

@@ -18,7 +18,7 @@ import (
 func TestQuotasByTier(t *testing.T) {
 	for _, c := range []struct {
 		tier string
-		cost sluice.Tokens
+		cost int64
 		want int // at once
 	}{
 		{"enterprise", sluice.Token, 100},
@@ -36,7 +36,7 @@ func TestQuotasByTier(t *testing.T) {
 			l, s, f := open(t, failover.Config{})
 			breakOpen(t, l, s, f)
 			dm := demand("a")
-			dm.Cost = c.cost
+			dm.Cost = sluice.Thousandths(c.cost)
 			got := 0
 			for ; got <= c.want; got++ {
 				d := decide(t, l, c.tier, dm)
@@ -49,12 +49,12 @@ func TestQuotasByTier(t *testing.T) {
 					}
 					break
 				}
-				if d.Granted != c.cost || d.Results[0].Consumed != c.cost {
-					t.Errorf("granted %s, want %s", d.Granted, c.cost)
+				if d.Granted.Thousandths() != c.cost || d.Results[0].Consumed.Thousandths() != c.cost {
+					t.Errorf("granted %s, want %s", d.Granted, sluice.Thousandths(c.cost))
 				}
 			}
 			if got != c.want {
-				t.Errorf("%q at cost %s: %d at once, want %d", c.tier, c.cost, got, c.want)
+				t.Errorf("%q at cost %s: %d at once, want %d", c.tier, sluice.Thousandths(c.cost), got, c.want)
 			}
 		})
 	}
@@ -106,11 +106,11 @@ func TestOneQuotaForAllLimitsOfAnEntity(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
 		breakOpen(t, l, s, f)
 		rpm, tpm := demand("a"), demand("a")
-		tpm.Key.Limit, tpm.Cost = "tpm", 500*sluice.Token
+		tpm.Key.Limit, tpm.Cost = "tpm", sluice.Tokens(500)
 		other := demand("a")
 		other.Key.Resource = "other"
 		for i := range 25 {
-			if d := decide(t, l, "pro", tpm, rpm); !d.Allowed || d.Results[0].Consumed != 500*sluice.Token || d.Results[1].Consumed != sluice.Token {
+			if d := decide(t, l, "pro", tpm, rpm); !d.Allowed || d.Results[0].Consumed.Thousandths() != 500*sluice.Token || d.Results[1].Consumed.Thousandths() != sluice.Token {
 				t.Fatalf("take %d: %+v", i, d)
 			}
 			if d := decide(t, l, "pro", other); !d.Allowed {
@@ -205,24 +205,24 @@ func TestPeekUpToAndWait(t *testing.T) {
 		ctx := context.Background()
 		for range 200 {
 			var d sluice.Decision
-			if err := l.Decide(ctx, &sluice.Take{Demands: []sluice.Demand{demand("a")}, Tier: "free", Peek: true}, &d); err != nil || !d.Allowed || d.Results[0].Consumed != 0 {
+			if err := l.Decide(ctx, &sluice.Take{Demands: []sluice.Demand{demand("a")}, Tier: "free", Peek: true}, &d); err != nil || !d.Allowed || d.Results[0].Consumed.Thousandths() != 0 {
 				t.Fatalf("peek: %+v, %v", d, err)
 			}
 		}
 		dm := demand("a")
-		dm.Cost = 50 * sluice.Token
+		dm.Cost = sluice.Tokens(50)
 		allow := dm
 		allow.Key.Limit, allow.OnUnavailable = "other", sluice.Allow
 		var d sluice.Decision
 		if err := l.Decide(ctx, &sluice.Take{Demands: []sluice.Demand{allow, dm}, Tier: "free", UpTo: true}, &d); err != nil {
 			t.Fatal(err)
 		}
-		if d.Granted != 6*sluice.Token || d.Results[1].Consumed != 6*sluice.Token { // 6.67 at the factor of 1.5
+		if d.Granted.Thousandths() != 6*sluice.Token || d.Results[1].Consumed.Thousandths() != 6*sluice.Token { // 6.67 at the factor of 1.5
 			t.Errorf("up to 50: %+v, want 6", d)
 		}
 		// The wait is for a token of the quota, 9 s each.
 		start := time.Now()
-		dm.Cost = 0
+		dm.Cost = sluice.Amount{}
 		w, err := l.Wait(ctx, sluice.Take{Demands: []sluice.Demand{dm}, Tier: "free"})
 		if err != nil || w.Source != sluice.Degraded {
 			t.Fatalf("wait: %+v, %v", w, err)
@@ -296,16 +296,16 @@ func TestDegradedAdmissionsStayWithinTheQuota(t *testing.T) {
 			n := r.IntN(4)
 			tier := tiers[n]
 			demands := []sluice.Demand{demand(fmt.Sprint(n))}
-			demands[0].Cost = sluice.Tokens(1 + r.Int64N(3000))
+			demands[0].Cost = sluice.Thousandths(1 + r.Int64N(3000))
 			if r.IntN(2) == 0 {
 				more := demands[0]
 				more.Key.Limit = "more"
-				more.Cost += 1000
+				more.Cost = sluice.Thousandths(more.Cost.Thousandths() + 1000)
 				demands = append(demands, more)
 			}
 			d := decide(t, l, tier, demands...)
 			if d.Allowed && d.Source >= sluice.Degraded {
-				history[tier] = append(history[tier], admission{time.Since(start), float64(demands[0].Cost) / 1000})
+				history[tier] = append(history[tier], admission{time.Since(start), float64(demands[0].Cost.Thousandths()) / 1000})
 			}
 		}
 		for tier, admissions := range history {

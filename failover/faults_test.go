@@ -150,7 +150,7 @@ func decide(tb testing.TB, l *sluice.Limiter, tier string, demands ...sluice.Dem
 		tb.Fatalf("a caller got an error: %v", err)
 	}
 	for i, r := range d.Results { // a local quota says nothing about the limit
-		if local := d.Source >= sluice.Degraded; r.Unknown != local || local && (r.Remaining != 0 || r.Free != 0 || r.ResetAfter != 0) {
+		if local := d.Source >= sluice.Degraded; r.Unknown != local || local && (r.Remaining.Thousandths() != 0 || r.Free.Thousandths() != 0 || r.ResetAfter != 0) {
 			tb.Fatalf("result %d of a decision from %s: %+v", i, d.Source, r)
 		}
 	}

@@ -24,7 +24,7 @@ type leases struct {
 
 type lease struct {
 	demands []sluice.Demand
-	charges []sluice.Tokens
+	charges []int64
 	taken   time.Time
 	expires time.Time
 	unknown bool // the store may have granted it, too
@@ -35,13 +35,13 @@ type lease struct {
 func (ls *leases) add(t *sluice.Take, d *sluice.Decision) {
 	le := &lease{
 		demands: slices.Clone(d.Demands),
-		charges: make([]sluice.Tokens, len(d.Results)),
+		charges: make([]int64, len(d.Results)),
 		taken:   d.Time,
 		expires: time.Now().Add(t.Keep),
 		unknown: d.Source == sluice.Unknown,
 	}
 	for i := range d.Results {
-		le.charges[i] = d.Results[i].Consumed
+		le.charges[i] = d.Results[i].Consumed.Thousandths()
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Store) settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	if le != nil && time.Now().After(le.expires) {
 		le = nil
 	}
-	var costs []sluice.Tokens
+	var costs []int64
 	if le != nil {
 		var err error
 		if costs, err = le.costs(st); err != nil {
@@ -138,7 +138,7 @@ func (s *Store) settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	d.Results = slices.Grow(d.Results[:0], len(le.demands))[:len(le.demands)]
 	for i := range d.Results {
 		r := &d.Results[i]
-		*r = sluice.Result{Fits: true, Consumed: costs[i] - le.charges[i], Unknown: true}
+		*r = sluice.Result{Fits: true, Consumed: sluice.Thousandths(costs[i] - le.charges[i]), Unknown: true}
 		le.charges[i] = costs[i]
 	}
 	switch st.Action {
@@ -153,7 +153,7 @@ func (s *Store) settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 
 // costs is what the lease is to cost in each of its demands. The local quota
 // counted a request and does not follow: only a release gives it back.
-func (le *lease) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
+func (le *lease) costs(st *sluice.Settlement) ([]int64, error) {
 	costs := slices.Clone(le.charges)
 	for _, c := range st.Costs {
 		found := false
@@ -163,10 +163,10 @@ func (le *lease) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 				if dm.Shadow {
 					continue // it took nothing, so there is nothing to change
 				}
-				if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != le.charges[i] {
+				if dm.Limit.Algorithm == sluice.Concurrency && c.Cost.Thousandths() != le.charges[i] {
 					return nil, bucket.LeaseCostError(c.Limit, true)
 				}
-				costs[i] = c.Cost
+				costs[i] = c.Cost.Thousandths()
 			}
 		}
 		if !found {

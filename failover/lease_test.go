@@ -26,7 +26,7 @@ func TestLeasesOfAnOutageAreSettledLocally(t *testing.T) {
 		ctx := context.Background()
 		breakOpen(t, l, s, f)
 		rpm, tpm, parallel := demand("a"), demand("a"), demand("a")
-		tpm.Key.Limit, tpm.Cost = "tpm", 500*sluice.Token
+		tpm.Key.Limit, tpm.Cost = "tpm", sluice.Tokens(500)
 		parallel.Key.Limit, parallel.Limit = "parallel", sluice.MustParse("3 concurrent")
 		lease, d := acquire(t, l, "pro", rpm, tpm, parallel)
 		if lease == nil || d.Source != sluice.Degraded || d.ID != lease.ID {
@@ -36,18 +36,18 @@ func TestLeasesOfAnOutageAreSettledLocally(t *testing.T) {
 			t.Errorf("%d leases, want 1", n)
 		}
 		var field *sluice.FieldError
-		if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "typo", Cost: 1}); !errors.As(err, &field) {
+		if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "typo", Cost: sluice.Thousandths(1)}); !errors.As(err, &field) {
 			t.Errorf("a limit that is not in the lease: %v", err)
 		}
-		if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "parallel", Cost: 2 * sluice.Token}); !errors.As(err, &field) {
+		if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "parallel", Cost: sluice.Tokens(2)}); !errors.As(err, &field) {
 			t.Errorf("adjusting concurrency: %v", err)
 		}
-		d, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: 420 * sluice.Token})
-		if err != nil || d.Source != sluice.Degraded || d.Results[1].Consumed != -80*sluice.Token || d.Results[0].Consumed != 0 {
+		d, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(420)})
+		if err != nil || d.Source != sluice.Degraded || d.Results[1].Consumed.Thousandths() != -80*sluice.Token || d.Results[0].Consumed.Thousandths() != 0 {
 			t.Errorf("adjust: %+v, %v", d, err)
 		}
 		for i, r := range d.Results { // only the store knows what is left
-			if !r.Unknown || r.Remaining != 0 {
+			if !r.Unknown || r.Remaining.Thousandths() != 0 {
 				t.Errorf("adjust shows of %s what nobody knows: %+v", d.Demands[i].Key.Limit, r)
 			}
 		}
@@ -58,8 +58,8 @@ func TestLeasesOfAnOutageAreSettledLocally(t *testing.T) {
 
 		// The store is back by now, but knows nothing of the lease.
 		f.set(none)
-		d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: 450 * sluice.Token})
-		if err != nil || d.Demands[1] != tpm || d.Results[1].Consumed != 30*sluice.Token || d.Results[2].Consumed != -sluice.Token {
+		d, err = lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(450)})
+		if err != nil || d.Demands[1] != tpm || d.Results[1].Consumed.Thousandths() != 30*sluice.Token || d.Results[2].Consumed.Thousandths() != -sluice.Token {
 			t.Errorf("commit: %+v, %v", d, err)
 		}
 		if d, err := lease.Commit(ctx); err != nil || len(d.Results) != 0 {
@@ -115,7 +115,7 @@ func TestAllowedLeasesSaySo(t *testing.T) {
 			if lease == nil || d.Source != sluice.Degraded {
 				t.Fatalf("lease %d: %+v", i, d)
 			}
-			if d, err := lease.Commit(ctx); err != nil || d.Results[0].Consumed != -sluice.Token {
+			if d, err := lease.Commit(ctx); err != nil || d.Results[0].Consumed.Thousandths() != -sluice.Token {
 				t.Errorf("commit: %+v, %v", d, err)
 			}
 		}
@@ -165,7 +165,7 @@ func TestLeasesOfTheStoreNeedIt(t *testing.T) {
 		if err := local.Release(ctx); err != nil {
 			t.Errorf("release of a local lease: %v", err)
 		}
-		if d := decide(t, l, "", dm); d.Results[0].Remaining != 9*sluice.Token {
+		if d := decide(t, l, "", dm); d.Results[0].Remaining.Thousandths() != 9*sluice.Token {
 			t.Errorf("%s left, want 9: the release reached the store", d.Results[0].Remaining)
 		}
 	})
@@ -189,7 +189,7 @@ func TestLeasesAreBounded(t *testing.T) {
 		if st.Leases != 250 || st.Unlisted != 20_000-250 || st.Bytes > 4<<20 {
 			t.Errorf("stats %+v, want 250 leases", st)
 		}
-		if d, err := leases[0].Commit(context.Background()); err != nil || d.Results[0].Consumed != 0 {
+		if d, err := leases[0].Commit(context.Background()); err != nil || d.Results[0].Consumed.Thousandths() != 0 {
 			t.Errorf("a listed lease: %+v, %v", d, err)
 		}
 		if d, err := leases[300].Commit(context.Background()); err != nil || len(d.Results) != 0 {

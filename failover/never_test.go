@@ -30,10 +30,10 @@ func TestNeverWithoutTheStore(t *testing.T) {
 	defer s.Close()
 	l := sluice.New(s)
 	for _, on := range []sluice.OnUnavailable{sluice.Degrade, sluice.Deny} {
-		for cost, never := range map[sluice.Tokens]bool{1000: false, 1001: true} {
-			d, err := l.Take(t.Context(), sluice.Demand{Key: sluice.Key{Entity: "a"}, Limit: sluice.MustParse("1000/hour"), Cost: cost * sluice.Token, OnUnavailable: on})
+		for cost, never := range map[int64]bool{1000: false, 1001: true} {
+			d, err := l.Take(t.Context(), sluice.Demand{Key: sluice.Key{Entity: "a"}, Limit: sluice.MustParse("1000/hour"), Cost: sluice.Thousandths(cost * sluice.Token), OnUnavailable: on})
 			if err != nil || d.Allowed || (d.RetryAfter == sluice.Never) != never {
-				t.Errorf("%s, cost %d: retry in %s, %v", on, cost, d.RetryAfter, err)
+				t.Errorf("%s, cost %d: retry in %s, %v", on, sluice.Thousandths(cost), d.RetryAfter, err)
 			}
 		}
 	}

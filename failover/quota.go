@@ -54,7 +54,7 @@ func (q Quota) scaled() (sluice.Limit, error) {
 	case factor == 1000:
 		return l, nil
 	case l.Algorithm == sluice.TokenBucket:
-		l.Burst = l.Capacity() * 1000 / sluice.Tokens(factor)
+		l.Burst = sluice.Thousandths(l.Capacity().Thousandths() * 1000 / factor)
 		us := l.Period.Microseconds()
 		us = us/1000*factor + (us%1000*factor+999)/1000
 		if us > int64(time.Duration(1<<62)/time.Microsecond) {
@@ -62,9 +62,9 @@ func (q Quota) scaled() (sluice.Limit, error) {
 		}
 		l.Period = time.Duration(us) * time.Microsecond
 	default:
-		l.Amount = l.Amount * 1000 / sluice.Tokens(factor)
+		l.Amount = sluice.Thousandths(l.Amount.Thousandths() * 1000 / factor)
 	}
-	if l.Capacity() == 0 || l.Algorithm == sluice.TokenBucket && l.Burst == 0 {
+	if l.Capacity().Thousandths() == 0 || l.Algorithm == sluice.TokenBucket && l.Burst.Thousandths() == 0 {
 		return l, fmt.Errorf("factor: %d: leaves nothing of %s", factor, q.Limit)
 	}
 	return l, l.Validate()

@@ -361,7 +361,7 @@ func TestHoldsFollowTheShare(t *testing.T) {
 			dm := demand(fmt.Sprint("e", i))
 			requests[i] = sluice.HoldRequest{
 				Key: dm.Key, Limit: dm.Limit, ID: sluice.HoldID{Node: 1, Seq: uint64(i + 1)},
-				Min: sluice.Token, Max: 10 * sluice.Token, TTL: time.Minute,
+				Min: sluice.Tokens(1), Max: sluice.Tokens(10), TTL: time.Minute,
 			}
 		}
 		grants := make([]sluice.Grant, len(requests))
@@ -370,10 +370,10 @@ func TestHoldsFollowTheShare(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, g := range grants {
-				if g.Now.IsZero() || g.Amount == 0 && g.RetryIn != 0 {
+				if g.Now.IsZero() || g.Amount.Thousandths() == 0 && g.RetryIn != 0 {
 					t.Fatalf("grant %+v", g)
 				}
-				if g.Amount > 0 {
+				if g.Amount.Thousandths() > 0 {
 					n++
 					if d := decide(t, l, "", sluice.Demand{Key: requests[i].Key, Limit: requests[i].Limit}); d.Source != sluice.FromStore {
 						t.Fatalf("%s was granted tokens but its take was decided by %s", requests[i].Key, d.Source)

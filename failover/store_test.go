@@ -94,14 +94,14 @@ func TestOtherOperationsNeedTheStore(t *testing.T) {
 		l, s, f := open(t, failover.Config{})
 		ctx := context.Background()
 		dm := demand("a")
-		dm.Cost = -sluice.Token
+		dm.Cost = sluice.Thousandths(-sluice.Token)
 		operations := map[string]func() error{
 			"adjust": func() error { _, err := l.Adjust(ctx, dm); return err },
 			"settle": func() error { _, err := l.Lease("x").Commit(ctx); return err },
 			"reset":  func() error { return l.Reset(ctx, dm.Key) },
 			"return": func() error { return s.Return(ctx, []sluice.HoldReturn{{Key: dm.Key, Limit: dm.Limit}}) },
 			"hold": func() error {
-				return s.Hold(ctx, []sluice.HoldRequest{{Key: dm.Key, Limit: dm.Limit, Min: 1, Max: 1, TTL: time.Second}}, make([]sluice.Grant, 1))
+				return s.Hold(ctx, []sluice.HoldRequest{{Key: dm.Key, Limit: dm.Limit, Min: sluice.Thousandths(1), Max: sluice.Thousandths(1), TTL: time.Second}}, make([]sluice.Grant, 1))
 			},
 			"list": func() error { _, err := l.List(ctx, sluice.Query{}); return err },
 		}

@@ -223,7 +223,7 @@ func TestAPanicGivesTheTokensBackAndACostIsSettled(t *testing.T) {
 	}
 	s.boom.Store(false)
 	s.settled = func(ctx context.Context) {
-		if !httplimit.SetCost(ctx, "tpm", 40*sluice.Token) {
+		if !httplimit.SetCost(ctx, "tpm", sluice.Tokens(40)) {
 			t.Error("the cost was not taken")
 		}
 	}

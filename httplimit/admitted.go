@@ -27,22 +27,22 @@ func Admitted(ctx context.Context) *Call {
 
 // Waive lets the call cost at most so much in each limit. The rest is given
 // back when the response is done.
-func (c *Call) Waive(most sluice.Tokens) { c.waived, c.most = true, most }
+func (c *Call) Waive(most sluice.Amount) { c.waived, c.most = true, most.Thousandths() }
 
 // waivedCosts are what a call with a lease costs at most, given what was told
 // about it. They are settled in one step, so that nothing is given back twice.
 func (c *Call) waivedCosts(told []sluice.LimitCost) []sluice.LimitCost {
 	costs := slices.Clone(told)
 	for i := range costs {
-		costs[i].Cost = min(costs[i].Cost, c.most)
+		costs[i].Cost = sluice.Thousandths(min(costs[i].Cost.Thousandths(), c.most))
 	}
 	for i, r := range c.Decision.Results {
 		d := &c.Decision.Demands[i]
-		if r.Consumed <= c.most || d.Limit.Algorithm == sluice.Concurrency ||
+		if r.Consumed.Thousandths() <= c.most || d.Limit.Algorithm == sluice.Concurrency ||
 			slices.ContainsFunc(costs, func(l sluice.LimitCost) bool { return l.Limit == d.Key.Limit }) {
 			continue
 		}
-		costs = append(costs, sluice.LimitCost{Limit: d.Key.Limit, Cost: c.most})
+		costs = append(costs, sluice.LimitCost{Limit: d.Key.Limit, Cost: sluice.Thousandths(c.most)})
 	}
 	return costs
 }
@@ -53,9 +53,9 @@ func (g *Gate) waive(ctx context.Context, c *Call) {
 	defer cancel()
 	var refunds []sluice.Demand
 	for i, r := range c.Decision.Results {
-		if r.Consumed > c.most && c.Decision.Demands[i].Limit.Algorithm != sluice.Concurrency {
+		if r.Consumed.Thousandths() > c.most && c.Decision.Demands[i].Limit.Algorithm != sluice.Concurrency {
 			refund := c.Decision.Demands[i]
-			refund.Cost = c.most - r.Consumed
+			refund.Cost = sluice.Thousandths(c.most - r.Consumed.Thousandths())
 			refunds = append(refunds, refund)
 		}
 	}

@@ -22,13 +22,13 @@ func TestWhatIsWaivedIsGivenBackOnce(t *testing.T) {
 	s := serve(t, gate(t, waiving).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("X-Do") {
 		case "spend":
-			httplimit.SetCost(r.Context(), "tpm", 50*sluice.Token)
+			httplimit.SetCost(r.Context(), "tpm", sluice.Tokens(50))
 		case "waive":
-			httplimit.SetCost(r.Context(), "tpm", 2*sluice.Token)
-			httplimit.Admitted(r.Context()).Waive(0)
+			httplimit.SetCost(r.Context(), "tpm", sluice.Tokens(2))
+			httplimit.Admitted(r.Context()).Waive(sluice.Amount{})
 		case "waive more":
-			httplimit.SetCost(r.Context(), "tpm", 30*sluice.Token)
-			httplimit.Admitted(r.Context()).Waive(sluice.Token)
+			httplimit.SetCost(r.Context(), "tpm", sluice.Tokens(30))
+			httplimit.Admitted(r.Context()).Waive(sluice.Tokens(1))
 		}
 	})))
 	ask(t, s.URL, "GET", "/complete", "X-Do", "spend")

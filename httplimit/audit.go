@@ -25,8 +25,8 @@ type Refusal struct {
 	Endpoint   string        `json:"endpoint,omitempty"`
 	Limit      string        `json:"limit"`
 	Rule       sluice.Limit  `json:"rule"`
-	Cost       sluice.Tokens `json:"cost"`
-	Remaining  sluice.Tokens `json:"remaining"` // of the limit that refused
+	Cost       sluice.Amount `json:"cost"`
+	Remaining  sluice.Amount `json:"remaining"` // of the limit that refused
 	RetryAfter time.Duration `json:"retry_after"`
 	Source     string        `json:"source"`
 	Degraded   bool          `json:"degraded,omitempty"` // decided without the store

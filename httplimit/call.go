@@ -79,7 +79,7 @@ type Call struct {
 	AllowListed bool
 
 	waived bool // it is to cost at most this
-	most   sluice.Tokens
+	most   int64
 
 	found []*catalog.Resolution // by group of sets
 
@@ -102,7 +102,7 @@ func (c *Call) reset() {
 	t := &c.take
 	t.Demands, t.ID, t.Keep, t.Lease, t.Peek, t.Tier = t.Demands[:0], "", 0, false, false, ""
 	d := &c.Decision
-	d.Allowed, d.Granted, d.RetryAfter, d.Decider = false, 0, 0, 0
+	d.Allowed, d.Granted, d.RetryAfter, d.Decider = false, sluice.Amount{}, 0, 0
 	d.Source, d.Repeated, d.ID, d.Time, d.Taken = sluice.FromStore, false, "", time.Time{}, time.Time{}
 	d.Demands, d.Results = nil, d.Results[:0]
 }

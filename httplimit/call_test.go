@@ -44,11 +44,14 @@ func fill(t *testing.T, v reflect.Value) {
 		case reflect.Uint64:
 			f.SetUint(1)
 		case reflect.Struct:
-			if f.Type() != reflect.TypeFor[time.Time]() {
+			switch f.Type() {
+			case reflect.TypeFor[time.Time]():
+				f.Set(reflect.ValueOf(time.Unix(1, 0)))
+			case reflect.TypeFor[sluice.Amount]():
+				f.Set(reflect.ValueOf(sluice.Tokens(1)))
+			default:
 				fill(t, f)
-				continue
 			}
-			f.Set(reflect.ValueOf(time.Unix(1, 0)))
 		default:
 			t.Fatalf("%s: a %s, which this test cannot fill", v.Type().Field(i).Name, f.Kind())
 		}

@@ -101,7 +101,7 @@ func ExampleSetCost() {
 
 	s := httptest.NewServer(gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "three words long")
-		httplimit.SetCost(r.Context(), "requests", 3*sluice.Token)
+		httplimit.SetCost(r.Context(), "requests", sluice.Tokens(3))
 	})))
 	defer s.Close()
 	for range 2 {

@@ -61,7 +61,7 @@ func (g *Gate) Identify(ctx context.Context, r *Request) (identity.Identity, err
 // it counts nothing and reports whether there is room for another.
 func (g *Gate) Guess(ctx context.Context, entity string, n int64) error {
 	d := g.guess(g.Policy().Namespace, entity)
-	d.Cost = sluice.Tokens(n) * sluice.Token
+	d.Cost = sluice.Tokens(n)
 	take := sluice.Take{Demands: []sluice.Demand{d}, Peek: n == 0}
 	var decision sluice.Decision
 	if err := g.config.Limiter.Decide(ctx, &take, &decision); err != nil {

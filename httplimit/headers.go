@@ -62,7 +62,7 @@ func (c *Call) others(want *policy.Headers) {
 		}
 		if r := &c.Decision.Results[i]; want.ResetAfter && !r.Unknown {
 			if after, ok := renewal(r); ok {
-				ms := sluice.Tokens((after + time.Millisecond - 1) / time.Millisecond) // which are written with three decimals
+				ms := sluice.Thousandths(int64((after + time.Millisecond - 1) / time.Millisecond)) // which are written with three decimals
 				c.value(hAfter, append(c.buf, ms.String()...))
 			}
 		}
@@ -80,7 +80,7 @@ func (c *Call) others(want *policy.Headers) {
 }
 
 // cost is what the request costs, or else the take.
-func (c *Call) cost() sluice.Tokens {
+func (c *Call) cost() sluice.Amount {
 	if c.Route != nil {
 		return c.Route.Cost
 	}
@@ -98,7 +98,7 @@ func (c *Call) shown() int {
 	best, least := -1, 0.0
 	for i := range d.Demands {
 		demand := &d.Demands[i]
-		share := float64(d.Results[i].Remaining) / float64(demand.Limit.Capacity())
+		share := float64(d.Results[i].Remaining.Thousandths()) / float64(demand.Limit.Capacity().Thousandths())
 		if !demand.Shadow && !demand.Unannounced && (best < 0 || share < least) {
 			best, least = i, share
 		}
@@ -267,7 +267,7 @@ func window(l *sluice.Limit) int64 {
 	if l.Algorithm != sluice.TokenBucket || l.Capacity() == l.Amount {
 		return ceilSeconds(l.Period)
 	}
-	fill := float64(l.Period) * float64(l.Capacity()) / float64(l.Amount)
+	fill := float64(l.Period) * float64(l.Capacity().Thousandths()) / float64(l.Amount.Thousandths())
 	return ceilSeconds(time.Duration(min(fill, 1e18)))
 }
 

@@ -53,7 +53,7 @@ func TestUnknownFiguresAreNotInHeaders(t *testing.T) {
 // TestWhatIsHeldIsNotExhausted: who is refused for what others hold is told that
 // it may pass sooner.
 func TestWhatIsHeldIsNotExhausted(t *testing.T) {
-	c := refusedCall(t, sluice.MustParse("10/day UTC"), sluice.Result{RetryAfter: time.Second, LatestAfter: time.Second, Held: true, Remaining: 2 * sluice.Token}, sluice.Result{Fits: true})
+	c := refusedCall(t, sluice.MustParse("10/day UTC"), sluice.Result{RetryAfter: time.Second, LatestAfter: time.Second, Held: true, Remaining: sluice.Tokens(2)}, sluice.Result{Fits: true})
 	if p := c.Problem(); p.Message != "what is left of the limit first (10/day UTC) is held by nodes; retry in 1 s at the latest, and sooner if some of it comes back" {
 		t.Error(p.Message)
 	}

@@ -75,9 +75,9 @@ func routeOf(rule *policy.Idempotency) *idempotency.Route {
 	}
 	switch rule.ReplayCost {
 	case "none":
-		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(0) }
+		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(sluice.Amount{}) }
 	case "one":
-		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(sluice.Token) }
+		route.OnReplay = func(r *http.Request) { Admitted(r.Context()).Waive(sluice.Tokens(1)) }
 	}
 	if err := route.Prepare(); err != nil {
 		panic(err) // the policy has checked all of it

@@ -39,7 +39,7 @@ const (
 
 	pausePerSecond = 1_000_000 * sluice.Token
 	paceCapacity   = 1_000_000 * sluice.Token
-	look           = sluice.Tokens(1) // what a look costs: a thousandth of a token
+	look           = 1 // what a look costs: a thousandth of a token
 )
 
 func newLearned(c *TransportConfig) *learned {
@@ -48,10 +48,10 @@ func newLearned(c *TransportConfig) *learned {
 	pause.Limit, pace.Limit = "pause", "pace"
 	return &learned{
 		config: c, known: 1,
-		pause: sluice.Demand{Key: pause, Limit: sluice.Limit{Amount: pausePerSecond, Period: time.Second}, Cost: look, Critical: true},
+		pause: sluice.Demand{Key: pause, Limit: sluice.Limit{Amount: sluice.Thousandths(pausePerSecond), Period: time.Second}, Cost: sluice.Thousandths(look), Critical: true},
 		pace: sluice.Demand{
-			Key: pace, Limit: sluice.Limit{Amount: paceCapacity, Period: c.Recovery},
-			Cost: look, Critical: true, Shadow: true, // it is read, and never blocks
+			Key: pace, Limit: sluice.Limit{Amount: sluice.Thousandths(paceCapacity), Period: c.Recovery},
+			Cost: sluice.Thousandths(look), Critical: true, Shadow: true, // it is read, and never blocks
 		},
 	}
 }
@@ -76,7 +76,7 @@ func (l *learned) wait(ctx context.Context) (float64, error) {
 		l.config.Log.WarnContext(ctx, "cannot look up the limits of the upstream", "upstream", l.config.Upstream, "error", err)
 		return known, nil
 	}
-	pace := paceOf(d.Results[1].Remaining)
+	pace := paceOf(d.Results[1].Remaining.Thousandths())
 	l.mu.Lock()
 	l.looked, l.known = time.Now(), pace
 	l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *learned) tooLong(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", errPaused, d.Err())
 }
 
-func paceOf(remaining sluice.Tokens) float64 {
+func paceOf(remaining int64) float64 {
 	return min(max(float64(remaining)/float64(paceCapacity), slowest), 1)
 }
 
@@ -149,10 +149,10 @@ func (l *learned) from(ctx context.Context, r *http.Response, demands []sluice.D
 	}
 	if pause = min(pause, l.config.MaxPause); pause > 0 {
 		l.config.Log.InfoContext(ctx, "the upstream asked for a pause", "upstream", l.config.Upstream, "status", r.StatusCode, "pause", pause)
-		l.lower(ctx, l.pause, look-sluice.Tokens(pause.Seconds()*float64(pausePerSecond)))
+		l.lower(ctx, l.pause, look-int64(pause.Seconds()*float64(pausePerSecond)))
 	}
 	if target < 1 {
-		l.lower(ctx, l.pace, sluice.Tokens(max(target, slowest)*float64(paceCapacity)))
+		l.lower(ctx, l.pace, int64(max(target, slowest)*float64(paceCapacity)))
 	}
 }
 
@@ -161,7 +161,7 @@ func spread(says upstream, demands []sluice.Demand) float64 {
 	fastest := math.Inf(1)
 	for i := range demands {
 		if l := demands[i].Limit; l.Period > 0 && !demands[i].Shadow {
-			requests := float64(l.Amount) / float64(demands[i].Charge())
+			requests := float64(l.Amount.Thousandths()) / float64(demands[i].Charge().Thousandths())
 			fastest = min(fastest, requests/l.Period.Seconds())
 		}
 	}
@@ -174,14 +174,14 @@ func spread(says upstream, demands []sluice.Demand) float64 {
 // lower takes a bucket down to what is given, if it has more. Processes that
 // learn the same thing at once do not add up: whoever comes second sees in
 // the answer to its own change that it was too much, and gives that back.
-func (l *learned) lower(ctx context.Context, demand sluice.Demand, to sluice.Tokens) {
+func (l *learned) lower(ctx context.Context, demand sluice.Demand, to int64) {
 	defer l.forget()
 	d, err := l.config.Limiter.Peek(ctx, demand)
-	if err == nil && d.Results[0].Remaining > to {
-		demand.Cost = d.Results[0].Remaining - to
+	if err == nil && d.Results[0].Remaining.Thousandths() > to {
+		demand.Cost = sluice.Thousandths(d.Results[0].Remaining.Thousandths() - to)
 		d, err = l.config.Limiter.Adjust(ctx, demand)
-		if err == nil && d.Results[0].Remaining < to {
-			demand.Cost = d.Results[0].Remaining - to
+		if err == nil && d.Results[0].Remaining.Thousandths() < to {
+			demand.Cost = sluice.Thousandths(d.Results[0].Remaining.Thousandths() - to)
 			_, err = l.config.Limiter.Adjust(ctx, demand)
 		}
 	}

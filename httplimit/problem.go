@@ -32,8 +32,8 @@ type Problem struct {
 	Tier       string         `json:"tier,omitempty"`
 	Limit      string         `json:"limit,omitempty"`      // the limit to wait longest for
 	Rule       string         `json:"rule,omitempty"`       // its rule: "100/hour"
-	Capacity   *sluice.Tokens `json:"capacity,omitempty"`   // what it has when nothing is used
-	Remaining  *sluice.Tokens `json:"remaining,omitempty"`  // what is not used; absent if that is not known
+	Capacity   *sluice.Amount `json:"capacity,omitempty"`   // what it has when nothing is used
+	Remaining  *sluice.Amount `json:"remaining,omitempty"`  // what is not used; absent if that is not known
 	RetryAfter *int64         `json:"retryAfter,omitempty"` // seconds; absent if waiting does not help
 	Docs       string         `json:"documentation,omitempty"`
 	Upgrade    string         `json:"upgrade,omitempty"`

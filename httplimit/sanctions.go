@@ -37,7 +37,7 @@ func (g *Gate) emergency(c *Call) {
 	c.take.Tier = c.Tier
 	c.take.Demands = append(c.take.Demands, sluice.Demand{
 		Key:   sluice.Key{Namespace: c.Policy.Namespace, Entity: c.Identity.Entity, Resource: emergencyResource, Limit: "requests"},
-		Limit: e.Limit, Cost: sluice.Token,
+		Limit: e.Limit, Cost: sluice.Tokens(1),
 	})
 	c.Labels = append(c.Labels, "emergency")
 }

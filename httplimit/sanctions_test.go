@@ -102,7 +102,7 @@ func TestRefusalsAreWrittenDownBesideTheRequests(t *testing.T) {
 	}
 	r := written[0]
 	if r.Entity != "key:****" || r.Address != "ip:****77" || r.Tier != "free" || r.Limit != "global" || r.Rule.String() != "5/hour" || r.RetryAfter < 11*time.Minute || r.Method != "GET" ||
-		r.Path != "/" || r.Remaining != 0 || r.Source != "store" || r.Degraded || r.RequestID != "abc-1" {
+		r.Path != "/" || !r.Remaining.IsZero() || r.Source != "store" || r.Degraded || r.RequestID != "abc-1" {
 		t.Errorf("%+v", r)
 	}
 	for _, r := range written {

@@ -59,8 +59,8 @@ func (s *settlement) extend(ctx context.Context) {
 }
 
 // cost sets what the request costs in a limit. The last word counts.
-func (s *settlement) cost(limit string, cost sluice.Tokens) bool {
-	if cost < 0 || cost > sluice.MaxTokens {
+func (s *settlement) cost(limit string, cost int64) bool {
+	if cost < 0 || cost > sluice.MaxThousandths {
 		return false
 	}
 	s.mu.Lock()
@@ -70,14 +70,14 @@ func (s *settlement) cost(limit string, cost sluice.Tokens) bool {
 	}
 	for i := range s.costs {
 		if s.costs[i].Limit == limit {
-			s.costs[i].Cost = cost
+			s.costs[i].Cost = sluice.Thousandths(cost)
 			return true
 		}
 	}
 	if len(s.costs) == sluice.MaxDemands {
 		return false
 	}
-	s.costs = append(s.costs, sluice.LimitCost{Limit: limit, Cost: cost})
+	s.costs = append(s.costs, sluice.LimitCost{Limit: limit, Cost: sluice.Thousandths(cost)})
 	return true
 }
 
@@ -136,9 +136,9 @@ func (g *Gate) giveBack(ctx context.Context, c *Call) {
 	} else {
 		refunds := make([]sluice.Demand, 0, len(c.Decision.Results))
 		for i, r := range c.Decision.Results {
-			if r.Consumed > 0 {
+			if r.Consumed.Thousandths() > 0 {
 				refund := c.Decision.Demands[i]
-				refund.Cost = -r.Consumed
+				refund.Cost = sluice.Thousandths(-r.Consumed.Thousandths())
 				refunds = append(refunds, refund)
 			}
 		}
@@ -184,7 +184,7 @@ func withSettlement(ctx context.Context, s *settlement) context.Context {
 // and may leave a debt. The last call counts. It answers false, and changes
 // nothing, unless the policy settles the endpoint's cost afterwards
 // ("settle") and the request is still running.
-func SetCost(ctx context.Context, limit string, cost sluice.Tokens) bool {
+func SetCost(ctx context.Context, limit string, cost sluice.Amount) bool {
 	s, ok := ctx.Value(settlementKey{}).(*settlement)
-	return ok && s.cost(limit, cost)
+	return ok && s.cost(limit, cost.Thousandths())
 }

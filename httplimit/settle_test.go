@@ -36,7 +36,7 @@ func TestTheRealCostIsSettledAfterTheResponse(t *testing.T) {
 	for name, handle := range map[string]http.HandlerFunc{
 		"by SetCost": func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, "streaming…")
-			if !httplimit.SetCost(r.Context(), "tpm", 40*sluice.Token) {
+			if !httplimit.SetCost(r.Context(), "tpm", sluice.Tokens(40)) {
 				panic("the cost was not taken")
 			}
 		},
@@ -56,8 +56,8 @@ func TestTheRealCostIsSettledAfterTheResponse(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"X-Tokens-Used", "40")
 		},
 		"the last word counts": func(w http.ResponseWriter, r *http.Request) {
-			httplimit.SetCost(r.Context(), "tpm", 70*sluice.Token)
-			httplimit.SetCost(r.Context(), "tpm", 40*sluice.Token)
+			httplimit.SetCost(r.Context(), "tpm", sluice.Tokens(70))
+			httplimit.SetCost(r.Context(), "tpm", sluice.Tokens(40))
 		},
 		"before it was flushed": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Tokens-Used", "40")
@@ -83,7 +83,7 @@ func TestACostThatMakesNoSenseIsIgnored(t *testing.T) {
 	for _, value := range []string{"", "-5", "many", "1e9999", "0x10", "null"} {
 		s := serve(t, gate(t, sample).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Tokens-Used", value)
-			if httplimit.SetCost(r.Context(), "tpm", -1) {
+			if httplimit.SetCost(r.Context(), "tpm", sluice.Thousandths(-1)) {
 				t.Error("a negative cost was taken")
 			}
 		})))
@@ -92,7 +92,7 @@ func TestACostThatMakesNoSenseIsIgnored(t *testing.T) {
 			t.Errorf("%q: %d remain, want 80", value, r)
 		}
 	}
-	if httplimit.SetCost(t.Context(), "tpm", sluice.Token) {
+	if httplimit.SetCost(t.Context(), "tpm", sluice.Tokens(1)) {
 		t.Error("outside of a request")
 	}
 }

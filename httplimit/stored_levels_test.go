@@ -85,7 +85,7 @@ func TestAStoredLimitOfConcurrency(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := catalog.Limits{"requests": {Limit: sluice.Per(50, time.Hour)}, "running": {Limit: sluice.Limit{Algorithm: sluice.Concurrency, Amount: 2 * sluice.Token}}}
+	limits := catalog.Limits{"requests": {Limit: sluice.Per(50, time.Hour)}, "running": {Limit: sluice.Limit{Algorithm: sluice.Concurrency, Amount: sluice.Tokens(2)}}}
 	if _, err := edit.SetLimits(t.Context(), catalog.Scope{Entity: "dev", Resource: "global"}, limits, 0); err != nil {
 		t.Fatal(err)
 	}

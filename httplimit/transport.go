@@ -196,9 +196,9 @@ func (t *Transport) slow(ctx context.Context, d *sluice.Decision, pace float64) 
 	}
 	extra := make([]sluice.Demand, 0, len(d.Results))
 	for i := range d.Results {
-		if more := sluice.Tokens(float64(d.Results[i].Consumed) * (1/pace - 1)); more > 0 {
+		if more := int64(float64(d.Results[i].Consumed.Thousandths()) * (1/pace - 1)); more > 0 {
 			demand := d.Demands[i]
-			demand.Cost = min(more, sluice.MaxTokens)
+			demand.Cost = sluice.Thousandths(min(more, sluice.MaxThousandths))
 			extra = append(extra, demand)
 		}
 	}

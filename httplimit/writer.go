@@ -31,8 +31,8 @@ func (w *settlingWriter) headers() {
 				continue
 			}
 			delete(h, name)
-			cost := sluice.Tokens(-1) // which is no cost; null would leave it as it is
-			if len(values) == 0 || cost.UnmarshalJSON([]byte(values[len(values)-1])) != nil || !w.settlement.cost(rule.Limit, cost) {
+			cost := sluice.Thousandths(-1) // which is no cost; null would leave it as it is
+			if len(values) == 0 || cost.UnmarshalJSON([]byte(values[len(values)-1])) != nil || !w.settlement.cost(rule.Limit, cost.Thousandths()) {
 				w.settlement.gate.config.Log.Warn("cannot read the cost in a response", "header", rule.Header, "limit", rule.Limit)
 			}
 		}

@@ -123,14 +123,14 @@ func TestLimitsComeBefore(t *testing.T) {
 	defer store.Close()
 	limiter := sluice.New(store)
 	demand := sluice.Demand{
-		Key: sluice.Key{Entity: "acme", Limit: "orders"}, Limit: sluice.MustParse("2/hour"), Cost: sluice.Token,
+		Key: sluice.Key{Entity: "acme", Limit: "orders"}, Limit: sluice.MustParse("2/hour"), Cost: sluice.Tokens(1),
 	}
 	k := memoryKeeper(t)
 	var o orders
 	route := prepared(t, func(r *idempotency.Route) {
 		r.OnReplay = func(r *http.Request) {
 			refund := demand
-			refund.Cost = -refund.Cost
+			refund.Cost = sluice.Thousandths(-refund.Cost.Thousandths())
 			if _, err := limiter.Adjust(r.Context(), refund); err != nil {
 				t.Error(err)
 			}

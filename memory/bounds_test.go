@@ -46,7 +46,7 @@ func TestBeyondTheBoundNewKeysShareOneBucket(t *testing.T) {
 	if allowed != 3 {
 		t.Errorf("50 keys beyond the bound were allowed %d times, want 3 for all of them", allowed)
 	}
-	if d := take(t, l, demand("early7", "3/hour")); !d.Allowed || d.Results[0].Remaining != sluice.Token {
+	if d := take(t, l, demand("early7", "3/hour")); !d.Allowed || d.Results[0].Remaining.Thousandths() != sluice.Token {
 		t.Errorf("a key from before the bound was disturbed: %+v", d)
 	}
 	st := s.Stats()
@@ -60,7 +60,7 @@ func TestOverflowKeepsDemandsOfOneTakeApart(t *testing.T) {
 	take(t, l, demand("first", "5/hour"))
 	two := []sluice.Demand{demand("a", "5/hour"), demand("b", "5/hour")}
 	for i := range 5 {
-		if d := take(t, l, two...); !d.Allowed || d.Results[1].Remaining != sluice.Tokens(4-i)*sluice.Token {
+		if d := take(t, l, two...); !d.Allowed || d.Results[1].Remaining.Thousandths() != int64(4-i)*sluice.Token {
 			t.Fatalf("take %d: %+v", i, d)
 		}
 	}
@@ -120,7 +120,7 @@ func TestFullBucketsAreForgottenAndOnlyThose(t *testing.T) {
 		}
 		for i := 0; i < 2000; i += 10 {
 			// 10 an hour is one in 360 s, so a minute has brought 0.166 back.
-			if d := take(t, l, demand(fmt.Sprint("slow", i), "10/hour")); d.Results[0].Remaining != 8166 {
+			if d := take(t, l, demand(fmt.Sprint("slow", i), "10/hour")); d.Results[0].Remaining.Thousandths() != 8166 {
 				t.Fatalf("slow%d has %s left, want 8.166", i, d.Results[0].Remaining)
 			}
 		}
@@ -225,7 +225,7 @@ func TestLimitsCountAsBytes(t *testing.T) {
 	l := sluice.New(s)
 	for i := range 10_000 {
 		d := demand(fmt.Sprint("client", i), "10/hour")
-		d.Limit.Amount += sluice.Tokens(i)
+		d.Limit.Amount = sluice.Thousandths(d.Limit.Amount.Thousandths() + int64(i))
 		take(t, l, d)
 	}
 	if st := s.Stats(); st.Bytes > 1<<20+64<<10 || st.Overflowed == 0 {

@@ -23,7 +23,7 @@ func TestWhateverIsTakenTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	limits := []string{"1000000/hour", "2000000/hour sliding", "1000000/day fixed", "3000000/hour burst 5000000"}
 	entities := []string{"", "a", "exactly-24-bytes-long-xxx", "an entity that is too long for the head of a record"}
-	consumed := map[sluice.Key]sluice.Tokens{}
+	consumed := map[sluice.Key]int64{}
 	for range 3 {
 		for range 2000 {
 			var demands []sluice.Demand
@@ -31,7 +31,7 @@ func TestWhateverIsTakenTogether(t *testing.T) {
 				demands = append(demands, sluice.Demand{
 					Key:   sluice.Key{Entity: entities[n%2*r.IntN(len(entities))], Resource: "api", Limit: fmt.Sprint("limit", n)},
 					Limit: sluice.MustParse(limits[n%len(limits)]),
-					Cost:  sluice.Tokens(1 + r.IntN(5)),
+					Cost:  sluice.Thousandths(int64(1 + r.IntN(5))),
 				})
 				if n%len(limits) == 0 && r.IntN(50) == 0 {
 					demands[len(demands)-1].Limit = sluice.MustParse("9000000/hour")
@@ -42,7 +42,7 @@ func TestWhateverIsTakenTogether(t *testing.T) {
 				t.Fatalf("%v, %+v", err, d)
 			}
 			for _, dm := range demands {
-				consumed[dm.Key] += dm.Cost
+				consumed[dm.Key] += dm.Cost.Thousandths()
 			}
 		}
 		checkConsumed(t, s, consumed)
@@ -84,9 +84,9 @@ func reopen(t *testing.T, config Config) *Store {
 	return s
 }
 
-func checkConsumed(t *testing.T, s *Store, want map[sluice.Key]sluice.Tokens) {
+func checkConsumed(t *testing.T, s *Store, want map[sluice.Key]int64) {
 	t.Helper()
-	got := map[sluice.Key]sluice.Tokens{}
+	got := map[sluice.Key]int64{}
 	for q := (sluice.Query{Max: 7}); ; {
 		page, err := s.List(context.Background(), q)
 		if err != nil {
@@ -96,7 +96,7 @@ func checkConsumed(t *testing.T, s *Store, want map[sluice.Key]sluice.Tokens) {
 			if _, twice := got[b.Key]; twice {
 				t.Errorf("%v is listed twice", b.Key)
 			}
-			got[b.Key] = b.Consumed
+			got[b.Key] = b.Consumed.Thousandths()
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
 			break
@@ -104,7 +104,7 @@ func checkConsumed(t *testing.T, s *Store, want map[sluice.Key]sluice.Tokens) {
 	}
 	for k, n := range want {
 		if got[k] != n {
-			t.Errorf("%v consumed %s, want %s", k, got[k], n)
+			t.Errorf("%v consumed %s, want %s", k, sluice.Thousandths(got[k]), sluice.Thousandths(n))
 		}
 	}
 	if len(got) != len(want) || s.Stats().Buckets < int64(len(want)) {
@@ -143,10 +143,10 @@ func TestShortAndLongWayAtOnce(t *testing.T) {
 	l := sluice.New(s)
 	day := sluice.Per(1_000_000_000, 24*time.Hour)
 	const callers, rounds = 8, 4000
-	var counts [callers]map[sluice.Key]sluice.Tokens
+	var counts [callers]map[sluice.Key]int64
 	var wg sync.WaitGroup
 	for c := range callers {
-		counts[c] = map[sluice.Key]sluice.Tokens{}
+		counts[c] = map[sluice.Key]int64{}
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(c), 3))
 			entities := []string{"a", "b", "exactly-24-bytes-long-xx", "longer than what has room in a record"}
@@ -161,13 +161,13 @@ func TestShortAndLongWayAtOnce(t *testing.T) {
 				}
 				var demands []sluice.Demand
 				for _, name := range names {
-					demands = append(demands, sluice.Demand{Key: sluice.Key{Entity: entity, Limit: name}, Limit: day, Cost: sluice.Tokens(1 + r.IntN(9))})
+					demands = append(demands, sluice.Demand{Key: sluice.Key{Entity: entity, Limit: name}, Limit: day, Cost: sluice.Thousandths(int64(1 + r.IntN(9)))})
 				}
 				switch r.IntN(20) {
 				case 0: // other numbers, which the next one changes back
-					demands[0].Limit.Burst = sluice.MaxTokens / 2
+					demands[0].Limit.Burst = sluice.Thousandths(sluice.MaxThousandths / 2)
 				case 1: // several records
-					demands = append(demands, sluice.Demand{Key: sluice.Key{Entity: entity + "'", Limit: "alone"}, Limit: day, Cost: 1})
+					demands = append(demands, sluice.Demand{Key: sluice.Key{Entity: entity + "'", Limit: "alone"}, Limit: day, Cost: sluice.Thousandths(1)})
 				case 2: // the long way
 					demands[0].CountRefused = true
 				}
@@ -201,13 +201,13 @@ func TestShortAndLongWayAtOnce(t *testing.T) {
 					return
 				}
 				for _, dm := range demands {
-					counts[c][dm.Key] += dm.Cost
+					counts[c][dm.Key] += dm.Cost.Thousandths()
 				}
 			}
 		})
 	}
 	wg.Wait()
-	all := map[sluice.Key]sluice.Tokens{}
+	all := map[sluice.Key]int64{}
 	for _, some := range counts {
 		for k, n := range some {
 			all[k] += n

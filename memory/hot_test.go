@@ -131,7 +131,7 @@ func randomDemands(rnd *rand.Rand) (demands []sluice.Demand) {
 		if rnd.IntN(3) == 0 {
 			k.Resource = "r"
 		}
-		dm := sluice.Demand{Key: k, Limit: limit, Cost: sluice.Tokens(rnd.IntN(3000))}
+		dm := sluice.Demand{Key: k, Limit: limit, Cost: sluice.Thousandths(int64(rnd.IntN(3000)))}
 		if !has(demands, k) {
 			demands = append(demands, dm)
 		}
@@ -193,7 +193,7 @@ func TestHotBucketIsNeverOver(t *testing.T) {
 		t.Errorf("%d of %d takes were allowed, want %d", n, callers*calls, burst)
 	}
 	page, err := l.List(t.Context(), sluice.Query{Entity: "everyone"})
-	if err != nil || len(page.Buckets) != 1 || page.Buckets[0].Consumed != burst*sluice.Token {
+	if err != nil || len(page.Buckets) != 1 || page.Buckets[0].Consumed.Thousandths() != burst*sluice.Token {
 		t.Errorf("the list says %+v, %v; want %d consumed", page.Buckets, err, burst)
 	}
 }

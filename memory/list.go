@@ -98,9 +98,9 @@ func (s *Store) listRecord(all []found, t *table, at int, sc *scope, from int, n
 		all = append(all, found{hash, sluice.Bucket{
 			Key:       sc.key(entity, i),
 			Limit:     spec.Limit,
-			Remaining: sluice.Tokens(v.Remaining()),
-			Held:      sluice.Tokens(v.Held),
-			Consumed:  sluice.Tokens(spec.ConsumedBy(&st, v)),
+			Remaining: sluice.Thousandths(v.Remaining()),
+			Held:      sluice.Thousandths(v.Held),
+			Consumed:  sluice.Thousandths(spec.ConsumedBy(&st, v)),
 			Reset:     duration(spec.ResetIn(&st, v)),
 			LastTaken: spec.LastTaken(&st),
 			Tickets:   v.Tickets,

@@ -80,7 +80,7 @@ func (s *Store) takeOne(t *sluice.Take, d *sluice.Decision) bool {
 		d.Results = make([]sluice.Result, 1)
 	}
 	d.Results = d.Results[:1]
-	tell(&d.Results[0], b.spec, b.used, b.rem, int64(dm.Charge()), allowed)
+	tell(&d.Results[0], b.spec, b.used, b.rem, dm.Charge().Thousandths(), allowed)
 	conclude(t, d, allowed, now)
 	return true
 }
@@ -126,7 +126,7 @@ func (s *Store) consumeOne(b *plain, st *state, l *scopeLimit, dm *sluice.Demand
 	if !b.view(st, l, dm, now) {
 		return false, false, now
 	}
-	cost := int64(dm.Charge())
+	cost := dm.Charge().Thousandths()
 	if allowed = b.fits(cost); allowed {
 		b.take(cost, now)
 	}
@@ -229,11 +229,11 @@ func (s *Store) consume(buckets []plain, demands []sluice.Demand, now int64) (ok
 		if !b.view(st, &sc.limits[index], dm, now) {
 			return false, false, now
 		}
-		allowed = allowed && b.fits(int64(dm.Charge()))
+		allowed = allowed && b.fits(dm.Charge().Thousandths())
 	}
 	if allowed {
 		for i := range buckets {
-			buckets[i].take(int64(demands[i].Charge()), now)
+			buckets[i].take(demands[i].Charge().Thousandths(), now)
 		}
 	}
 	return true, allowed, now
@@ -247,7 +247,7 @@ func answer(buckets []plain, allowed bool, now int64, t *sluice.Take, d *sluice.
 	d.Results = d.Results[:len(buckets)]
 	for i := range buckets {
 		b := &buckets[i]
-		tell(&d.Results[i], b.spec, b.used, b.rem, int64(t.Demands[i].Charge()), allowed)
+		tell(&d.Results[i], b.spec, b.used, b.rem, t.Demands[i].Charge().Thousandths(), allowed)
 	}
 	conclude(t, d, allowed, now)
 }
@@ -265,9 +265,9 @@ func tell(res *sluice.Result, spec *bucket.Spec, used, rem, cost int64, allowed 
 	default:
 		cost = 0
 	}
-	left := sluice.Tokens(spec.Capacity - used)
+	left := (spec.Capacity - used)
 	res.Fits, res.Held, res.Unknown = over <= 0, false, false
-	res.Consumed, res.Returned, res.Remaining, res.Free = sluice.Tokens(cost), 0, left, left
+	res.Consumed, res.Returned, res.Remaining, res.Free = sluice.Thousandths(cost), sluice.Amount{}, sluice.Thousandths(left), sluice.Thousandths(left)
 	res.RetryAfter, res.LatestAfter = wait, wait
 	res.ResetAfter = time.Duration(spec.RepayIn(rem, used)) * time.Microsecond
 }

@@ -23,16 +23,16 @@ type receipt struct {
 	decision sluice.Decision
 	taken    int64
 	expires  int64
-	lease    bool            // it can be settled
-	closed   sluice.Action   // Commit or Release, once one came; else Adjust
-	charges  []sluice.Tokens // what it costs now
+	lease    bool          // it can be settled
+	closed   sluice.Action // Commit or Release, once one came; else Adjust
+	charges  []int64       // what it costs now
 }
 
 // record keeps the outcome of a take, unless it had no effect.
 func (r *receipt) record(t *sluice.Take, d *sluice.Decision, at, expires int64) {
 	effect := d.Allowed
 	for i := range d.Results {
-		effect = effect || d.Results[i].Consumed != 0
+		effect = effect || d.Results[i].Consumed.Thousandths() != 0
 	}
 	if !effect {
 		return
@@ -45,7 +45,7 @@ func (r *receipt) record(t *sluice.Take, d *sluice.Decision, at, expires int64) 
 	r.taken, r.expires = at, expires
 	r.lease = t.Lease && d.Allowed
 	for i := range d.Results {
-		r.charges = append(r.charges, d.Results[i].Consumed)
+		r.charges = append(r.charges, d.Results[i].Consumed.Thousandths())
 	}
 }
 

@@ -98,9 +98,9 @@ func scopeKey(b []byte, namespace, resource string, limits []scopeLimit) []byte 
 		text(limits[i].name)
 		l := &limits[i].limit
 		b = append(b, byte(l.Algorithm), byte(l.Calendar))
-		b = binary.AppendUvarint(b, uint64(l.Amount))
+		b = binary.AppendUvarint(b, uint64(l.Amount.Thousandths()))
 		b = binary.AppendUvarint(b, uint64(l.Period))
-		b = binary.AppendUvarint(b, uint64(l.Burst))
+		b = binary.AppendUvarint(b, uint64(l.Burst.Thousandths()))
 		text(l.Zone)
 	}
 	return b

@@ -25,7 +25,7 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 	s.answer(d, changes, places, now)
 	for i := range places {
 		p := &places[i]
-		consumed, returned := p.adjust(int64(changes[i].Cost), p.view.Now)
+		consumed, returned := p.adjust(changes[i].Cost.Thousandths(), p.view.Now)
 		p.report(&d.Results[i], consumed, returned)
 	}
 	d.Conclude()
@@ -71,10 +71,10 @@ func (p *place) adjust(n, since int64) (consumed, returned int64) {
 func (p *place) report(res *sluice.Result, consumed, returned int64) {
 	*res = sluice.Result{
 		Fits:       true,
-		Consumed:   sluice.Tokens(consumed),
-		Returned:   sluice.Tokens(returned),
-		Remaining:  sluice.Tokens(p.view.Remaining()),
-		Free:       sluice.Tokens(p.view.Free()),
+		Consumed:   sluice.Thousandths(consumed),
+		Returned:   sluice.Thousandths(returned),
+		Remaining:  sluice.Thousandths(p.view.Remaining()),
+		Free:       sluice.Thousandths(p.view.Free()),
 		ResetAfter: duration(p.spec.ResetIn(&p.state, p.view)),
 	}
 }
@@ -113,11 +113,11 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 		expires = d.Time.UnixMicro() + max(st.Keep.Microseconds(), 1)
 	}
 	for i := range places {
-		p, change := &places[i], int64(costs[i]-r.charges[i])
+		p, change := &places[i], (costs[i] - r.charges[i])
 		consumed, returned := int64(0), int64(0)
 		flies, flew := p.spec.Limit.Algorithm == sluice.Concurrency, r.take.Demands[i].Limit.Algorithm == sluice.Concurrency
 		switch {
-		case again, r.decision.Results[i].Consumed == 0, flew && !flies:
+		case again, r.decision.Results[i].Consumed.Thousandths() == 0, flew && !flies:
 		case flies && !flew:
 			consumed = change // the bucket was started anew; nothing of the lease is in it
 		case flies:
@@ -175,7 +175,7 @@ func (s *Store) reenter(taken []sluice.Demand, now int64) ([]sluice.Demand, []pl
 func (p *place) gone() bool { return p.view.Idle() && !p.state.Recalled(p.view) }
 
 // costs is what the lease is to cost in each of its buckets.
-func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
+func (r *receipt) costs(st *sluice.Settlement) ([]int64, error) {
 	costs := slices.Clone(r.charges)
 	for _, c := range st.Costs {
 		found := false
@@ -185,11 +185,11 @@ func (r *receipt) costs(st *sluice.Settlement) ([]sluice.Tokens, error) {
 				continue
 			}
 			found = true
-			if dm.Limit.Algorithm == sluice.Concurrency && c.Cost != r.charges[i] {
+			if dm.Limit.Algorithm == sluice.Concurrency && c.Cost.Thousandths() != r.charges[i] {
 				return nil, bucket.LeaseCostError(c.Limit, true)
 			}
-			if r.decision.Results[i].Consumed > 0 {
-				costs[i] = c.Cost
+			if r.decision.Results[i].Consumed.Thousandths() > 0 {
+				costs[i] = c.Cost.Thousandths()
 			}
 		}
 		if !found {

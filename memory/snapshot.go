@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/sluice-go/sluice"
@@ -43,7 +42,7 @@ type savedRecord struct {
 type savedReceipt struct {
 	Take           sluice.Take
 	Decision       sluice.Decision
-	Charges        []sluice.Tokens
+	Charges        []sluice.Amount
 	Taken, Expires int64
 	Lease          bool
 	Closed         sluice.Action
@@ -187,10 +186,14 @@ func (s *Store) copyReceipts(rs *receipts) []*savedReceipt {
 }
 
 func (r *receipt) save() *savedReceipt {
-	return &savedReceipt{
-		Take: r.take, Decision: r.decision, Charges: slices.Clone(r.charges),
+	saved := &savedReceipt{
+		Take: r.take, Decision: r.decision,
 		Taken: r.taken, Expires: r.expires, Lease: r.lease, Closed: r.closed,
 	}
+	for _, n := range r.charges {
+		saved.Charges = append(saved.Charges, sluice.Thousandths(n))
+	}
+	return saved
 }
 
 // load reads the snapshot, if there is one.
@@ -317,8 +320,12 @@ func (r *restorer) flush() error {
 
 func (s *Store) restoreReceipt(saved *savedReceipt) {
 	id := saved.Take.ID
-	s.keep(s.receiptsOf(id), id, &receipt{
-		take: saved.Take, decision: saved.Decision, charges: saved.Charges,
+	r := &receipt{
+		take: saved.Take, decision: saved.Decision,
 		taken: saved.Taken, expires: saved.Expires, lease: saved.Lease, closed: saved.Closed,
-	})
+	}
+	for _, n := range saved.Charges {
+		r.charges = append(r.charges, n.Thousandths())
+	}
+	s.keep(s.receiptsOf(id), id, r)
 }

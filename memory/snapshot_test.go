@@ -30,17 +30,17 @@ func TestSnapshotBringsEverythingBack(t *testing.T) {
 	}
 	inFlight := sluice.Take{ID: "lease-1", Keep: time.Hour, Demands: []sluice.Demand{
 		{Key: sluice.Key{Entity: "llm", Limit: "parallel"}, Limit: sluice.MustParse("2 concurrent")},
-		{Key: sluice.Key{Entity: "llm", Limit: "tpm"}, Limit: sluice.MustParse("1000/minute"), Cost: 400 * sluice.Token},
+		{Key: sluice.Key{Entity: "llm", Limit: "tpm"}, Limit: sluice.MustParse("1000/minute"), Cost: sluice.Tokens(400)},
 	}}
 	if lease, d, err := l.Acquire(ctx, inFlight); err != nil || lease == nil {
 		t.Fatalf("acquire: %+v, %v", d, err)
 	}
 	hold := sluice.HoldRequest{
 		Key: sluice.Key{Entity: "held"}, Limit: sluice.MustParse("10/minute"),
-		ID: sluice.HoldID{Node: 1, Seq: 1}, Max: 4 * sluice.Token, TTL: time.Minute,
+		ID: sluice.HoldID{Node: 1, Seq: 1}, Max: sluice.Tokens(4), TTL: time.Minute,
 	}
 	grants := make([]sluice.Grant, 1)
-	if err := s.Hold(ctx, []sluice.HoldRequest{hold}, grants); err != nil || grants[0].Amount != 4*sluice.Token {
+	if err := s.Hold(ctx, []sluice.HoldRequest{hold}, grants); err != nil || grants[0].Amount.Thousandths() != 4*sluice.Token {
 		t.Fatalf("hold: %+v, %v", grants[0], err)
 	}
 	if err := s.Close(); err != nil {
@@ -55,27 +55,27 @@ func TestSnapshotBringsEverythingBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		used := d.Demands[0].Limit.Capacity() - d.Results[0].Remaining
-		want := sluice.Tokens(i+2) * sluice.Token
+		used := d.Demands[0].Limit.Capacity().Thousandths() - d.Results[0].Remaining.Thousandths()
+		want := int64(i+2) * sluice.Token
 		if i == 0 {
 			want -= 2 // a second's refill of 10 an hour, in millitokens
 		}
 		if used != want {
-			t.Errorf("%s: %s used after loading, want %s", limit, used, want)
+			t.Errorf("%s: %s used after loading, want %s", limit, sluice.Thousandths(used), sluice.Thousandths(want))
 		}
 	}
-	d, err := l.Lease("lease-1").Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: 100 * sluice.Token})
-	if err != nil || d.Results[1].Consumed != -300*sluice.Token || d.Results[0].Remaining != 2*sluice.Token {
+	d, err := l.Lease("lease-1").Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(100)})
+	if err != nil || d.Results[1].Consumed.Thousandths() != -300*sluice.Token || d.Results[0].Remaining.Thousandths() != 2*sluice.Token {
 		t.Errorf("committing a lease from the snapshot: %+v, %v", d, err)
 	}
 	var again sluice.Decision
 	if err := l.Decide(ctx, &sluice.Take{ID: "lease-1", Lease: true, Keep: time.Hour, Demands: inFlight.Demands}, &again); err != nil || !again.Repeated {
 		t.Errorf("repeating a take from before the snapshot: %+v, %v", again, err)
 	}
-	if err := s.Return(ctx, []sluice.HoldReturn{{Key: hold.Key, Limit: hold.Limit, ID: hold.ID, Spent: sluice.Token}}); err != nil {
+	if err := s.Return(ctx, []sluice.HoldReturn{{Key: hold.Key, Limit: hold.Limit, ID: hold.ID, Spent: sluice.Tokens(1)}}); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := l.Peek(ctx, sluice.Demand{Key: hold.Key, Limit: hold.Limit}); err != nil || d.Results[0].Remaining != 9*sluice.Token {
+	if d, err := l.Peek(ctx, sluice.Demand{Key: hold.Key, Limit: hold.Limit}); err != nil || d.Results[0].Remaining.Thousandths() != 9*sluice.Token {
 		t.Errorf("after returning a hold from the snapshot: %+v, %v", d, err)
 	}
 }
@@ -94,13 +94,13 @@ func TestASnapshotIsReadByLaterVersions(t *testing.T) {
 	}
 	s := open(t, config)
 	l, two := sluice.New(s), demand("a", "2 concurrent")
-	if d, err := l.Peek(t.Context(), two); err != nil || d.Results[0].Remaining != sluice.Token || d.Results[0].ResetAfter != time.Hour {
+	if d, err := l.Peek(t.Context(), two); err != nil || d.Results[0].Remaining.Thousandths() != sluice.Token || d.Results[0].ResetAfter != time.Hour {
 		t.Errorf("with a lease of an hour open: %+v, %v", d, err)
 	}
 	if err := l.Lease("lease-1").Release(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if d, err := l.Peek(t.Context(), two); err != nil || d.Results[0].Remaining != 2*sluice.Token {
+	if d, err := l.Peek(t.Context(), two); err != nil || d.Results[0].Remaining.Thousandths() != 2*sluice.Token {
 		t.Errorf("after it was released: %+v, %v", d, err)
 	}
 }
@@ -192,7 +192,7 @@ func TestSnapshotSurvivesKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		used := int(d.Demands[0].Limit.Capacity()-d.Results[0].Remaining) / int(sluice.Token)
+		used := int(d.Demands[0].Limit.Capacity().Thousandths()-d.Results[0].Remaining.Thousandths()) / int(sluice.Token)
 		if st.DamagedSnapshots != 0 || used < saved {
 			t.Fatalf("round %d: %d taken after %d were saved, stats %+v", round, used, saved, st)
 		}
@@ -226,6 +226,6 @@ func saveForEver(file string) {
 		if err := s.Save(); err != nil {
 			panic(err)
 		}
-		fmt.Println(int64(d.Demands[0].Limit.Capacity()-d.Results[0].Remaining) / int64(sluice.Token))
+		fmt.Println((d.Demands[0].Limit.Capacity().Thousandths() - d.Results[0].Remaining.Thousandths()) / sluice.Token)
 	}
 }

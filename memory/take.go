@@ -73,7 +73,7 @@ func (s *Store) takeFrom(places []place, t *sluice.Take, d *sluice.Decision, r *
 		if res.RetryAfter = 0; !res.Fits {
 			res.RetryAfter = duration(p.spec.RetryIn(&p.state, p.view, p.ask))
 		}
-		res.Remaining, res.Free = sluice.Tokens(p.view.Remaining()), sluice.Tokens(p.view.Free())
+		res.Remaining, res.Free = sluice.Thousandths(p.view.Remaining()), sluice.Thousandths(p.view.Free())
 		res.ResetAfter = duration(p.spec.ResetIn(&p.state, p.view))
 	}
 	if t.Ticket.ID != (sluice.HoldID{}) && !t.Peek {
@@ -93,7 +93,7 @@ func (p *place) carryOut(t *sluice.Take, dm *sluice.Demand, allowed bool, res *s
 	case allowed && res.Fits:
 		cost = p.ask
 	case !allowed && dm.CountRefused && dm.Limit.Algorithm != sluice.Concurrency:
-		cost = int64(dm.Charge())
+		cost = dm.Charge().Thousandths()
 	case !allowed && !res.Fits && !dm.Shadow:
 		p.changed = p.spec.Recall(&p.state, p.view, p.ask) || p.repaced
 	}
@@ -107,7 +107,7 @@ func (p *place) carryOut(t *sluice.Take, dm *sluice.Demand, allowed bool, res *s
 	}
 	p.view.Used += cost
 	p.changed = true
-	res.Consumed = sluice.Tokens(cost)
+	res.Consumed = sluice.Thousandths(cost)
 }
 
 // decide fills in whether each demand fits, and whether the take is allowed.
@@ -150,12 +150,12 @@ func line(places []place, t *sluice.Take, d *sluice.Decision) {
 // all of it; or if that is nothing, for what it would have been content with.
 func asks(places []place, t *sluice.Take) {
 	for i := range places {
-		places[i].ask = int64(t.Demands[i].Charge())
+		places[i].ask = t.Demands[i].Charge().Thousandths()
 	}
 	if !t.UpTo {
 		return
 	}
-	const token = int64(sluice.Token)
+	const token = sluice.Token
 	want := places[0].ask
 	grant := want
 	for i := range places {

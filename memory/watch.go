@@ -43,7 +43,7 @@ func (ws *watchers) tell(k *sluice.Key) {
 // place in a concurrency limit, too.
 func (ws *watchers) settled(d *sluice.Decision, ends bool) {
 	for i := range d.Results {
-		if dm := &d.Demands[i]; d.Results[i].Returned > 0 || ends && dm.Limit.Algorithm == sluice.Concurrency {
+		if dm := &d.Demands[i]; d.Results[i].Returned.Thousandths() > 0 || ends && dm.Limit.Algorithm == sluice.Concurrency {
 			ws.tell(&dm.Key)
 		}
 	}

@@ -16,7 +16,7 @@ func TestRoomWakesOtherLimiters(t *testing.T) {
 	bucket := sluice.Demand{Key: sluice.Key{Entity: "a", Limit: "l"}, Limit: sluice.Per(1, time.Hour)}
 	places := sluice.Demand{Key: bucket.Key, Limit: sluice.MustParse("1 concurrent")}
 	back := bucket
-	back.Cost = -sluice.Token
+	back.Cost = sluice.Thousandths(-sluice.Token)
 	hold := sluice.HoldID{Node: 7, Seq: 1}
 	acquire := func(ctx context.Context, l *sluice.Limiter, dm sluice.Demand) (*sluice.Lease, error) {
 		lease, _, err := l.Acquire(ctx, sluice.Take{Demands: []sluice.Demand{dm}, Keep: time.Hour})
@@ -43,7 +43,7 @@ func TestRoomWakesOtherLimiters(t *testing.T) {
 			return func() error { _, err := lease.Commit(ctx); return err }, err
 		}},
 		"return": {bucket, func(ctx context.Context, s *memory.Store, _ *sluice.Limiter) (func() error, error) {
-			err := s.Hold(ctx, []sluice.HoldRequest{{Key: bucket.Key, Limit: bucket.Limit, ID: hold, Min: sluice.Token, Max: sluice.Token, TTL: time.Hour}}, make([]sluice.Grant, 1))
+			err := s.Hold(ctx, []sluice.HoldRequest{{Key: bucket.Key, Limit: bucket.Limit, ID: hold, Min: sluice.Tokens(1), Max: sluice.Tokens(1), TTL: time.Hour}}, make([]sluice.Grant, 1))
 			return func() error {
 				return s.Return(ctx, []sluice.HoldReturn{{Key: bucket.Key, Limit: bucket.Limit, ID: hold}})
 			}, err

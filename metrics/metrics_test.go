@@ -27,7 +27,7 @@ func TestTakesAreCounted(t *testing.T) {
 	takes := metrics.NewTakes()
 	l := sluice.New(store, sluice.WithObserver(takes))
 	for i := range 5 {
-		d := sluice.Demand{Key: sluice.Key{Entity: "alice", Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("3/hour"), Cost: sluice.Token}
+		d := sluice.Demand{Key: sluice.Key{Entity: "alice", Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("3/hour"), Cost: sluice.Tokens(1)}
 		var decision sluice.Decision
 		if err := l.Decide(context.Background(), &sluice.Take{Demands: []sluice.Demand{d}, Tier: "free"}, &decision); err != nil {
 			t.Fatal(err)

@@ -112,7 +112,7 @@ func TestShadowRefusalsAndTiersAreCounted(t *testing.T) {
 	l := sluice.New(open(t), sluice.WithObserver(takes))
 	for range 3 {
 		take := sluice.Take{Tier: "pro", Demands: []sluice.Demand{
-			{Key: sluice.Key{Entity: "alice", Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("10/hour"), Cost: 2 * sluice.Token},
+			{Key: sluice.Key{Entity: "alice", Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("10/hour"), Cost: sluice.Tokens(2)},
 			{Key: sluice.Key{Entity: "alice", Resource: "mail", Limit: "trial"}, Limit: sluice.MustParse("2/hour"), Shadow: true},
 		}}
 		if err := l.Decide(t.Context(), &take, &sluice.Decision{}); err != nil {

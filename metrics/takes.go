@@ -120,11 +120,11 @@ func (t *Takes) Decided(take *sluice.Take, d *sluice.Decision, err error, took t
 	}
 	source := min(int(d.Source), sources-1)
 	t.duration[source].Observe(took.Seconds())
-	var cost sluice.Tokens
+	var cost int64
 	outcome := allowed
 	for i := range take.Demands {
 		demand := &take.Demands[i]
-		cost = max(cost, demand.Charge())
+		cost = max(cost, demand.Charge().Thousandths())
 		if demand.Shadow && i < len(d.Results) && !d.Results[i].Fits {
 			outcome = shadowRefused
 			t.shadows.get(limitLabels{take.Tier, demand.Key.Resource, demand.Key.Limit}).Inc()
@@ -151,7 +151,7 @@ func (t *Takes) Waited(_ *sluice.Take, waited time.Duration, served bool) {
 
 // Consumed adds up tokens.
 func (t *Takes) Consumed(_ sluice.Key, _ sluice.Limit, c sluice.Consumption) {
-	if n := c.Amount; n > 0 {
+	if n := c.Amount.Thousandths(); n > 0 {
 		t.cost.Add(float64(n) / float64(sluice.Token))
 	} else {
 		t.refunded.Add(-float64(n) / float64(sluice.Token))

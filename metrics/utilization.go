@@ -124,11 +124,11 @@ func (u *Utilization) Heard(d *sluice.Demand, r *sluice.Result) { u.look(d, r, t
 
 // look returns how full a bucket is, in percent, or -1 if that is not known.
 func (u *Utilization) look(d *sluice.Demand, r *sluice.Result, now time.Time) float64 {
-	capacity := d.Limit.Capacity()
+	capacity := d.Limit.Capacity().Thousandths()
 	if capacity <= 0 || r.Unknown {
 		return -1
 	}
-	used := max(100*float64(capacity-r.Remaining)/float64(capacity), 0)
+	used := max(100*float64(capacity-r.Remaining.Thousandths())/float64(capacity), 0)
 	u.peaks.saw(d.Key.Resource, d.Key.Limit, used, now)
 	// Most buckets are far from their limits, and are not looked up.
 	if used >= u.levels[warning] || u.known.Load() > 0 {

@@ -44,7 +44,7 @@ func take(t *testing.T, l *sluice.Limiter, entity, limit string, n int64) {
 	t.Helper()
 	_, err := l.Take(context.Background(), sluice.Demand{
 		Key:   sluice.Key{Entity: entity, Resource: "mail", Limit: "rpm"},
-		Limit: sluice.MustParse(limit), Cost: sluice.Tokens(n) * sluice.Token,
+		Limit: sluice.MustParse(limit), Cost: sluice.Tokens(n),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestUnknownFiguresRaiseNoAlarm(t *testing.T) {
 	}
 	u.Decided(&sluice.Take{Demands: demands}, &sluice.Decision{
 		Source: sluice.FromDenyCache, Demands: demands,
-		Results: []sluice.Result{{Remaining: 40 * sluice.Token}, {Fits: true, Unknown: true}},
+		Results: []sluice.Result{{Remaining: sluice.Tokens(40)}, {Fits: true, Unknown: true}},
 	}, nil, 0)
 	wantNear(t, u, 0, 0)
 	wantPeak(t, u, 0.6) // and none of daily
@@ -175,7 +175,7 @@ func TestManyBucketsAreWatchedWithinBounds(t *testing.T) {
 		limit := sluice.MustParse("10/hour")
 		for i := range 20_000 {
 			demand := sluice.Demand{Key: sluice.Key{Entity: fmt.Sprint(i), Resource: fmt.Sprint("/", i)}, Limit: limit}
-			d := sluice.Decision{Results: []sluice.Result{{Remaining: 0, ResetAfter: time.Hour}}}
+			d := sluice.Decision{Results: []sluice.Result{{Remaining: sluice.Amount{}, ResetAfter: time.Hour}}}
 			u.Decided(&sluice.Take{Demands: []sluice.Demand{demand}}, &d, nil, 0)
 		}
 		if lines := strings.Count(log.String(), "\n"); lines != 60 {
@@ -244,10 +244,10 @@ func BenchmarkUtilization(b *testing.B) {
 	take := sluice.Take{Demands: []sluice.Demand{demand}}
 	for _, c := range []struct {
 		name string
-		left sluice.Tokens
+		left int64
 	}{{"far", 8 * sluice.Token}, {"near", sluice.Token}} {
 		b.Run(c.name, func(b *testing.B) {
-			d := sluice.Decision{Allowed: true, Results: []sluice.Result{{Fits: true, Remaining: c.left, ResetAfter: time.Hour}}}
+			d := sluice.Decision{Allowed: true, Results: []sluice.Result{{Fits: true, Remaining: sluice.Thousandths(c.left), ResetAfter: time.Hour}}}
 			b.ReportAllocs()
 			for b.Loop() {
 				u.Decided(&take, &d, nil, time.Microsecond)
@@ -262,8 +262,8 @@ func TestAdjustingCrossesLevels(t *testing.T) {
 	var log bytes.Buffer
 	u := newUtilization(t, &log)
 	l := watch(t, u)
-	demand := func(entity string, n sluice.Tokens) sluice.Demand {
-		return sluice.Demand{Key: sluice.Key{Entity: entity, Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("10/day"), Cost: n * sluice.Token}
+	demand := func(entity string, n int64) sluice.Demand {
+		return sluice.Demand{Key: sluice.Key{Entity: entity, Resource: "mail", Limit: "rpm"}, Limit: sluice.MustParse("10/day"), Cost: sluice.Thousandths(n * sluice.Token)}
 	}
 	if _, err := l.Adjust(t.Context(), demand("ann", 8)); err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestAdjustingCrossesLevels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lease.Adjust(t.Context(), sluice.LimitCost{Limit: "rpm", Cost: 9500}); err != nil {
+	if _, err := lease.Adjust(t.Context(), sluice.LimitCost{Limit: "rpm", Cost: sluice.Thousandths(9500)}); err != nil {
 		t.Fatal(err)
 	}
 	wantNear(t, u, 1, 1)

@@ -84,7 +84,7 @@ func explain(b *strings.Builder, p *Policy, method, path string, tier string) {
 			b.WriteString(", " + f.word)
 		}
 	}
-	if r.Cost != sluice.Token && !r.Exempt {
+	if r.Cost.Thousandths() != sluice.Token && !r.Exempt {
 		fmt.Fprintf(b, ", cost %s", r.Cost)
 	}
 	for _, s := range r.Settle {

@@ -302,7 +302,7 @@ func TestReadersSeeWholePolicies(t *testing.T) {
 				}
 				p := l.Policy()
 				d := demands(p, p.Match("GET", "/a"), "")[0][0]
-				if d.Limit.Amount != 10*d.Cost {
+				if d.Limit.Amount.Thousandths() != 10*d.Cost.Thousandths() {
 					t.Errorf("cost %s under %s", d.Cost, d.Limit)
 					return
 				}

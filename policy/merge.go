@@ -49,7 +49,7 @@ func (m *merges) of(routes *readAs, n int) *Route {
 }
 
 func mergeRoutes(a, b *Route) *Route {
-	if a.Exempt || !b.Exempt && b.Cost > a.Cost {
+	if a.Exempt || !b.Exempt && b.Cost.Thousandths() > a.Cost.Thousandths() {
 		a, b = b, a // the name is that of the one that counts for more
 	}
 	r := &Route{
@@ -99,7 +99,7 @@ func mergeCosts(a, b *costs) *costs {
 			continue
 		}
 		for _, l := range c.named {
-			m.named = append(m.named, limitCost{Limit: l.Limit, Cost: max(a.of(l.Limit, none), b.of(l.Limit, none))})
+			m.named = append(m.named, limitCost{Limit: l.Limit, Cost: sluice.Thousandths(max(a.of(l.Limit, none), b.of(l.Limit, none)))})
 		}
 	}
 	return m

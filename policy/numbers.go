@@ -20,7 +20,7 @@ type NamedLimit struct {
 
 // costs are what a request costs: as a rule, and in some limits.
 type costs struct {
-	rule  sluice.Tokens
+	rule  int64
 	named []limitCost
 }
 
@@ -28,13 +28,13 @@ type limitCost = sluice.LimitCost
 
 // of is the cost in a limit. One place is one place: a rule for tokens says
 // nothing about how many requests are in flight.
-func (c *costs) of(name string, limit sluice.Limit) sluice.Tokens {
+func (c *costs) of(name string, limit sluice.Limit) int64 {
 	if c == nil {
 		return sluice.Token
 	}
 	for i := range c.named {
 		if c.named[i].Limit == name {
-			return c.named[i].Cost
+			return c.named[i].Cost.Thousandths()
 		}
 	}
 	if limit.Algorithm == sluice.Concurrency {

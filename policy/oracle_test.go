@@ -19,13 +19,13 @@ type oracle struct{ file *document }
 // that applies.
 type verdict struct {
 	exempt bool
-	costs  map[string]sluice.Tokens
+	costs  map[string]int64
 }
 
 func (v verdict) String() string {
 	s := fmt.Sprint("exempt=", v.exempt)
 	for _, name := range slices.Sorted(maps.Keys(v.costs)) {
-		s += fmt.Sprintf(" %s=%s", name, v.costs[name])
+		s += fmt.Sprintf(" %s=%s", name, sluice.Thousandths(v.costs[name]))
 	}
 	return s
 }
@@ -120,7 +120,7 @@ func (o oracle) matching(patterns []Pattern, method string, path []string) (best
 // one is the verdict on one reading, and whether there was a tie.
 func (o oracle) one(method string, path []string) (verdict, bool) {
 	best, tie := o.matching(o.file.Exempt.Match, method, path), false
-	v := verdict{exempt: best != "", costs: map[string]sluice.Tokens{}}
+	v := verdict{exempt: best != "", costs: map[string]int64{}}
 	cost := sluice.Token
 	for _, e := range o.file.Endpoints.all() {
 		switch r := o.matching(e.Match, method, path); {
@@ -149,7 +149,7 @@ func (o oracle) one(method string, path []string) (verdict, bool) {
 // all is the verdict on all readings together.
 func (o oracle) all(method, path string) (verdict, bool) {
 	method = strings.ToUpper(method)
-	v, tie := verdict{exempt: true, costs: map[string]sluice.Tokens{}}, false
+	v, tie := verdict{exempt: true, costs: map[string]int64{}}, false
 	if slices.Contains(o.file.Exempt.Methods, method) {
 		return v, false
 	}
@@ -167,9 +167,9 @@ func (o oracle) all(method, path string) (verdict, bool) {
 // of is the verdict of a compiled policy.
 func verdictOf(p *Policy, method, path string) verdict {
 	r := p.Match(method, path)
-	v := verdict{exempt: r.Exempt, costs: map[string]sluice.Tokens{}}
+	v := verdict{exempt: r.Exempt, costs: map[string]int64{}}
 	for i, d := range demands(p, r, "") {
-		v.costs[r.Sets[i].Name] = d[0].Cost
+		v.costs[r.Sets[i].Name] = d[0].Cost.Thousandths()
 	}
 	return v
 }

@@ -68,7 +68,7 @@ type Route struct {
 
 	// Cost is what the request costs in limits that have no own cost, for
 	// response headers. The demands of the sets have theirs.
-	Cost sluice.Tokens
+	Cost sluice.Amount
 
 	// Settle lists response headers that tell the real cost afterwards.
 	Settle []Settle

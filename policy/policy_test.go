@@ -185,7 +185,7 @@ func TestEntitiesOfHeadersFitInAKey(t *testing.T) {
 		t.Error(long, other)
 	}
 	d := s.Append(nil, resolved(p, p.Match("GET", "/"), ""), "e")
-	if want := (sluice.Demand{Key: sluice.Key{Namespace: "default", Entity: "e", Resource: "t", Limit: "requests"}, Limit: sluice.Per(1, time.Second), Cost: sluice.Token, Level: sluice.LevelResource}); d[0] != want {
+	if want := (sluice.Demand{Key: sluice.Key{Namespace: "default", Entity: "e", Resource: "t", Limit: "requests"}, Limit: sluice.Per(1, time.Second), Cost: sluice.Tokens(1), Level: sluice.LevelResource}); d[0] != want {
 		t.Errorf("%+v", d[0])
 	}
 }
@@ -201,7 +201,7 @@ endpoints:
   deep: {match: "/a/{x}/{y}", cost: 7, shadow: true, on_unavailable: deny}
 `)
 	r := p.Match("GET", "/a/b%2Fc")
-	if r.Endpoint != "deep" || !r.Critical || r.Cost != 7*sluice.Token {
+	if r.Endpoint != "deep" || !r.Critical || r.Cost.Thousandths() != 7*sluice.Token {
 		t.Errorf("%+v", r)
 	}
 	s := demands(p, r, "")
@@ -209,7 +209,7 @@ endpoints:
 		t.Fatalf("%+v", s)
 	}
 	n, rpm := s[0][0], s[0][1]
-	if rpm.Cost != 7*sluice.Token || !rpm.Critical || rpm.Shadow || rpm.OnUnavailable != sluice.Deny || n.Cost != sluice.Token {
+	if rpm.Cost.Thousandths() != 7*sluice.Token || !rpm.Critical || rpm.Shadow || rpm.OnUnavailable != sluice.Deny || n.Cost.Thousandths() != sluice.Token {
 		t.Errorf("%+v", s[0])
 	}
 	if p.Match("GET", "/a/b%2Fc") != r {

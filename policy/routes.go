@@ -231,7 +231,7 @@ func (r *router) setsOf(sets []int, write bool) string {
 }
 
 func (r *router) make(k routeKey) *Route {
-	route := &Route{Write: k.write, Idempotency: k.idempotency, Cost: sluice.Token}
+	route := &Route{Write: k.write, Idempotency: k.idempotency, Cost: sluice.Tokens(1)}
 	e := new(endpointRule)
 	at := ""
 	if k.rule >= 0 {
@@ -246,7 +246,7 @@ func (r *router) make(k routeKey) *Route {
 	}
 	route.Critical = e.Criticality == "critical"
 	if e.Cost != nil {
-		route.Cost = e.Cost.rule
+		route.Cost = sluice.Thousandths(e.Cost.rule)
 	}
 	for limit, header := range e.Settle.all() {
 		route.Settle = append(route.Settle, Settle{limit, *header})
@@ -333,7 +333,7 @@ func (r *router) passable(at string, route *Route) {
 				}
 				demands++
 				cost := s.costs.of(a.Limit, a.Setting.Limit)
-				if room := a.Setting.Limit.Capacity(); cost > room && !s.shadow {
+				if room := a.Setting.Limit.Capacity().Thousandths(); cost > room && !s.shadow {
 					r.never(at, &a, cost, tier, room)
 				}
 			}
@@ -344,7 +344,7 @@ func (r *router) passable(at string, route *Route) {
 	}
 }
 
-func (r *router) never(at string, a *catalog.Applied, cost sluice.Tokens, tier string, room sluice.Tokens) {
+func (r *router) never(at string, a *catalog.Applied, cost int64, tier string, room int64) {
 	who := ""
 	if tier != "" && a.Level >= sluice.LevelTier {
 		who = " of tier " + tier
@@ -353,7 +353,7 @@ func (r *router) never(at string, a *catalog.Applied, cost sluice.Tokens, tier s
 	if at != "" && cost != sluice.Token {
 		path = at + ".cost"
 	}
-	r.once(path, "a cost of %s can never pass %s%s, which has room for %s", cost, a.Resource, who, room)
+	r.once(path, "a cost of %s can never pass %s%s, which has room for %s", sluice.Thousandths(cost), a.Resource, who, sluice.Thousandths(room))
 }
 
 // String is the same for the same costs.
@@ -366,7 +366,7 @@ func (c *costs) String() string {
 		named[l.Limit] = l.Cost.String()
 	}
 	var b strings.Builder
-	b.WriteString(c.rule.String())
+	b.WriteString(sluice.Thousandths(c.rule).String())
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		b.WriteString(" " + name + "=" + named[name])
 	}

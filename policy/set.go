@@ -91,7 +91,7 @@ func (s *Set) Append(dst []sluice.Demand, r *catalog.Resolution, entity string) 
 		}
 		d := sluice.Demand{
 			Key:   sluice.Key{Namespace: r.Subject.Namespace, Entity: a.Entity, Resource: s.Name, Limit: a.Limit},
-			Limit: a.Setting.Limit, Level: a.Level, Cost: s.costs.of(a.Limit, a.Setting.Limit),
+			Limit: a.Setting.Limit, Level: a.Level, Cost: sluice.Thousandths(s.costs.of(a.Limit, a.Setting.Limit)),
 			Shadow: s.shadow, Critical: s.critical, OnUnavailable: s.onUnavailable, Unannounced: s.unannounced,
 		}
 		if a.Entity == r.Subject.Entity {

@@ -89,12 +89,12 @@ func (c *costs) decodeNode(d *decoder, path string, n *yaml.Node) {
 	d.entries(path, n, func(name, at string, value *yaml.Node) {
 		d.values[at] = position{value.Line, value.Column}
 		if cost, ok := d.cost(at, value); ok {
-			c.named = append(c.named, limitCost{Limit: name, Cost: cost})
+			c.named = append(c.named, limitCost{Limit: name, Cost: sluice.Thousandths(cost)})
 		}
 	})
 }
 
-func (d *decoder) cost(path string, n *yaml.Node) (sluice.Tokens, bool) {
+func (d *decoder) cost(path string, n *yaml.Node) (int64, bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -102,16 +102,16 @@ func (d *decoder) cost(path string, n *yaml.Node) (sluice.Tokens, bool) {
 	if !ok {
 		return 0, false
 	}
-	var t sluice.Tokens
+	var t sluice.Amount
 	if err := t.UnmarshalJSON([]byte(text)); err != nil {
 		d.add(path, "%v", err)
 		return 0, false
 	}
-	if t <= 0 {
+	if t.Thousandths() <= 0 {
 		d.add(path, "is %s, and a cost above 0 was expected; to make a request free, put it under exempt", t)
 		return 0, false
 	}
-	return t, true
+	return t.Thousandths(), true
 }
 
 func (*costs) schema() schema {

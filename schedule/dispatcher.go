@@ -138,7 +138,7 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 func (c *DispatcherConfig) prefetch() int {
 	n := int64(1)
 	if c.Limit.Period > 0 {
-		n = int64(float64(c.Limit.Amount) / float64(sluice.Token) * float64(claimAhead) / float64(c.Limit.Period))
+		n = int64(float64(c.Limit.Amount.Thousandths()) / float64(sluice.Token) * float64(claimAhead) / float64(c.Limit.Period))
 	}
 	return int(min(max(n, 1), int64(c.Concurrency)))
 }
@@ -263,7 +263,7 @@ func (d *Dispatcher) rest(ctx context.Context) {
 // bucket that never lets two pass. So the start is consumed before it is due,
 // as a debt, and never given back: if the process dies, it is lost.
 func (d *Dispatcher) grant(ctx context.Context) (wait time.Duration, granted time.Time, ok bool) {
-	start := sluice.Demand{Key: d.config.Key, Limit: d.config.Limit, Cost: sluice.Token}
+	start := sluice.Demand{Key: d.config.Key, Limit: d.config.Limit, Cost: sluice.Tokens(1)}
 	for ctx.Err() == nil {
 		decision, err := d.config.Limiter.Adjust(ctx, start)
 		if err == nil {
@@ -282,11 +282,11 @@ func (d *Dispatcher) grant(ctx context.Context) (wait time.Duration, granted tim
 // due is how long it takes until what was consumed last is there: until the
 // bucket would be full, less what a whole bucket takes to be.
 func (d *Dispatcher) due(r *sluice.Result) time.Duration {
-	if r.Remaining >= 0 {
+	if r.Remaining.Thousandths() >= 0 {
 		return 0
 	}
 	amount, period := d.config.Limit.Rate()
-	whole := time.Duration(int64(d.config.Limit.Capacity())/amount*period+int64(d.config.Limit.Capacity())%amount*period/amount) * time.Microsecond
+	whole := time.Duration(d.config.Limit.Capacity().Thousandths()/amount*period+d.config.Limit.Capacity().Thousandths()%amount*period/amount) * time.Microsecond
 	return max(r.ResetAfter-whole, 0)
 }
 

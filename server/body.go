@@ -116,6 +116,10 @@ func wanted(t reflect.Type) string {
 		return "a number"
 	case reflect.Slice:
 		return "a list"
+	case reflect.Struct:
+		if t == reflect.TypeFor[sluice.Amount]() {
+			return "a number"
+		}
 	}
 	return "an object"
 }

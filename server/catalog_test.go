@@ -35,10 +35,10 @@ func TestNamesSurviveTheWay(t *testing.T) {
 		}
 		must(c.SetLimits(ctx, catalog.Scope{Resource: name}, limits("rpm", "8/minute"), 0))(t)
 		d := must(c.Take(ctx, client.Take{Entity: name, Resource: name}))(t)
-		if k := d.Demands[0].Key; k.Entity != name || k.Resource != name || d.Results[0].Remaining != tokens(6) {
+		if k := d.Demands[0].Key; k.Entity != name || k.Resource != name || d.Results[0].Remaining.Thousandths() != tokens(6) {
 			t.Errorf("%q: %+v", name, d)
 		}
-		if st := must(c.Status(ctx, name, name))(t); st.Entity != name || st.Resource != name || st.Limits[0].Remaining != tokens(6) {
+		if st := must(c.Status(ctx, name, name))(t); st.Entity != name || st.Resource != name || st.Limits[0].Remaining.Thousandths() != tokens(6) {
 			t.Errorf("%q: %+v", name, st)
 		}
 		if b := must(c.Buckets(ctx, client.BucketQuery{Entity: name, Resource: name}))(t); len(b.Buckets) != 1 || b.Buckets[0].Entity != name {
@@ -298,7 +298,7 @@ func TestNamespacesDoNotLeak(t *testing.T) {
 	must(acme.PutEntity(ctx, catalog.Entity{ID: "alice"}))(t)
 	must(acme.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("rpm", "3/hour"), 0))(t)
 	key := must(acme.CreateKey(ctx, catalog.Key{Entity: "alice", Scopes: []string{"sluice:admin"}}))(t)
-	must(acme.Take(ctx, client.Take{Entity: "alice", Cost: tokens(2)}))(t)
+	must(acme.Take(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(2))}))(t)
 	if err := s.recorder.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -327,13 +327,13 @@ func TestNamespacesDoNotLeak(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if d := must(bolt.Take(ctx, client.Take{Entity: "alice", Cost: tokens(5)}))(t); !d.Allowed {
+	if d := must(bolt.Take(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(5))}))(t); !d.Allowed {
 		t.Errorf("%+v", d)
 	}
 
 	// A key opens its own namespace alone, whatever it asks for.
 	holder := s.as(t, key.Secret)
-	if d := must(holder.Peek(ctx, client.Take{Entity: "alice"}))(t); d.Results[0].Remaining != tokens(1) {
+	if d := must(holder.Peek(ctx, client.Take{Entity: "alice"}))(t); d.Results[0].Remaining.Thousandths() != tokens(1) {
 		t.Errorf("%+v", d)
 	}
 	for name, try := range map[string]func() error{

@@ -46,14 +46,14 @@ func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
 		b = append(b, `,"rule":`...)
 		b = append(b, rules.text(&demand.Limit)...)
 		b = append(b, `,"capacity":`...)
-		b = appendTokens(b, demand.Limit.Capacity())
+		b = appendTokens(b, demand.Limit.Capacity().Thousandths())
 		if !result.Unknown {
 			b = append(b, `,"remaining":`...)
-			b = appendTokens(b, result.Remaining)
+			b = appendTokens(b, result.Remaining.Thousandths())
 		}
 	}
 	b = append(b, `,"granted":`...)
-	b = appendTokens(b, d.Granted)
+	b = appendTokens(b, d.Granted.Thousandths())
 	b = append(b, `,"source":`...)
 	b = appendString(b, d.Source.String())
 	if d.Repeated {
@@ -90,22 +90,22 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 	b = strconv.AppendBool(b, r.Fits)
 	b = appendWait(b, r.RetryAfter)
 	b = appendLatest(b, r.RetryAfter, r.LatestAfter)
-	if demand.Cost != 0 {
+	if demand.Cost.Thousandths() != 0 {
 		b = append(b, `,"cost":`...)
-		b = appendTokens(b, demand.Cost)
+		b = appendTokens(b, demand.Cost.Thousandths())
 	}
 	b = append(b, `,"consumed":`...)
-	b = appendTokens(b, r.Consumed)
-	if r.Consumed < 0 {
+	b = appendTokens(b, r.Consumed.Thousandths())
+	if r.Consumed.Thousandths() < 0 {
 		b = append(b, `,"returned":`...)
-		b = appendTokens(b, r.Returned)
+		b = appendTokens(b, r.Returned.Thousandths())
 	}
 	if !r.Unknown {
 		b = append(b, `,"remaining":`...)
-		b = appendTokens(b, r.Remaining)
+		b = appendTokens(b, r.Remaining.Thousandths())
 		if r.Free != r.Remaining {
 			b = append(b, `,"held":`...)
-			b = appendTokens(b, r.Remaining-r.Free)
+			b = appendTokens(b, r.Remaining.Thousandths()-r.Free.Thousandths())
 		}
 		b = append(b, `,"resetAfter":`...)
 		b = appendSeconds(b, r.ResetAfter)
@@ -139,7 +139,7 @@ func appendLatest(b []byte, retry, latest time.Duration) []byte {
 // appendSeconds writes d as a number of seconds, rounded up to milliseconds.
 // As tokens, it has three decimals at most.
 func appendSeconds(b []byte, d time.Duration) []byte {
-	return appendTokens(b, sluice.Tokens(ceil(d, time.Millisecond)))
+	return appendTokens(b, ceil(d, time.Millisecond))
 }
 
 // ceil is d in whole units, rounded up: who comes back then is not too early.
@@ -152,11 +152,11 @@ func ceil(d, unit time.Duration) int64 {
 }
 
 // appendTokens writes what Tokens.String does.
-func appendTokens(b []byte, t sluice.Tokens) []byte {
+func appendTokens(b []byte, t int64) []byte {
 	if t%sluice.Token == 0 {
-		return strconv.AppendInt(b, int64(t/sluice.Token), 10)
+		return strconv.AppendInt(b, (t / sluice.Token), 10)
 	}
-	return append(b, t.String()...)
+	return append(b, sluice.Thousandths(t).String()...)
 }
 
 // appendString writes a JSON string.

@@ -191,22 +191,22 @@ func readCosts(costs []sluice.LimitCost, raw json.RawMessage) ([]sluice.LimitCos
 	return costs, nil
 }
 
-func readCost(field string, raw json.RawMessage) (sluice.Tokens, error) {
+func readCost(field string, raw json.RawMessage) (sluice.Amount, error) {
 	if len(raw) == 1 && raw[0] >= '1' && raw[0] <= '9' { // nearly always
-		return sluice.Tokens(raw[0]-'0') * sluice.Token, nil
+		return sluice.Tokens(int64(raw[0] - '0')), nil
 	}
-	var cost sluice.Tokens
+	var cost sluice.Amount
 	if err := cost.UnmarshalJSON(raw); err != nil {
-		return 0, badinput.Field(field, string(raw), err.Error())
+		return cost, badinput.Field(field, string(raw), err.Error())
 	}
-	if cost <= 0 {
-		return 0, badinput.Field(field, cost, "must be above 0; leave it out for one token")
+	if cost.Thousandths() <= 0 {
+		return cost, badinput.Field(field, cost, "must be above 0; leave it out for one token")
 	}
 	return cost, nil
 }
 
 // sortedCosts are costs in order of their limits.
-func sortedCosts(each map[string]sluice.Tokens) []sluice.LimitCost {
+func sortedCosts(each map[string]sluice.Amount) []sluice.LimitCost {
 	var costs []sluice.LimitCost
 	for _, name := range slices.Sorted(maps.Keys(each)) {
 		costs = append(costs, sluice.LimitCost{Limit: name, Cost: each[name]})

@@ -252,7 +252,7 @@ func compare(t *testing.T, w *world, q question, in map[string]*door, look, take
 	caller, _ := explained["caller"].(string)
 	tier, _ := explained["tier"].(string)
 	route := w.policy.Match("POST", q.path)
-	cost := route.Cost
+	cost := route.Cost.Thousandths()
 	for i := range route.Sets {
 		set := &route.Sets[i]
 		entity, said := caller, tier
@@ -279,7 +279,7 @@ func compare(t *testing.T, w *world, q question, in map[string]*door, look, take
 		if said == tier && tier == w.policy.Declared.AnonymousTier && strings.HasPrefix(caller, "ip:") {
 			said = "" // so that this is found, too
 		}
-		body := map[string]any{"entity": entity, "resource": set.Name, "tier": said, "cost": cost}
+		body := map[string]any{"entity": entity, "resource": set.Name, "tier": said, "cost": sluice.Thousandths(cost)}
 		asked := look.ask("POST", "/v1/explain", "", body)
 		answers = append(answers, told{"explain of " + set.Name, listed(object(asked["decision"]), "results"), true})
 		status := look.ask("GET", "/v1/status/"+url.PathEscape(entity)+"/"+set.Name+"?tier="+said, "", nil)

@@ -153,7 +153,7 @@ func (q *stored) clear(ctx context.Context, entities []string, e *erasure) error
 		held := false
 		err := q.emptyBuckets(ctx, query, e, func(b *sluice.Bucket) bool {
 			_, ok := slices.BinarySearch(entities, b.Key.Entity)
-			held = held || ok && b.Held > 0
+			held = held || ok && b.Held.Thousandths() > 0
 			return ok
 		}, func(cursor string) { e.Next = cursor })
 		if err != nil || !held {

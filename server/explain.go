@@ -84,7 +84,7 @@ type requestExplanation struct {
 	explanation
 	Endpoint string        `json:"endpoint,omitempty"`
 	Pattern  string        `json:"pattern,omitempty"`
-	Cost     sluice.Tokens `json:"cost"`
+	Cost     sluice.Amount `json:"cost"`
 	Caller   string        `json:"caller,omitempty"`
 	List     string        `json:"list,omitempty"` // allow or deny, if the caller is on it
 	KnownBy  string        `json:"knownBy,omitempty"`

@@ -60,7 +60,7 @@ func TestARequestIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := must(c.ExplainRequest(ctx, client.Request{Method: "POST", Path: "/api/search", Key: "pro", Address: "192.0.2.1"}))(t)
-	if e.Endpoint != "search" || e.Pattern != "POST /api/search" || e.Cost != 3*sluice.Token || e.Caller != "acme" || e.KnownBy != "key" || e.Tier != "pro" {
+	if e.Endpoint != "search" || e.Pattern != "POST /api/search" || e.Cost.Thousandths() != 3*sluice.Token || e.Caller != "acme" || e.KnownBy != "key" || e.Tier != "pro" {
 		t.Errorf("%+v", e)
 	}
 	if e.Outcome != "refused" || e.Status != 429 || e.Decision == nil || e.Decision.Allowed || !strings.Contains(e.Message, "never") {
@@ -115,7 +115,7 @@ func TestARequestIsExplained(t *testing.T) {
 func TestWhatIsUnlimitedIsAllowed(t *testing.T) {
 	s := gated(t, strings.Replace(shop, "default_tier: free", "default_tier: internal", 1))
 	c, ctx := s.as(t, serviceToken), t.Context()
-	take := client.Take{Entity: "alice", Resource: "global", Cost: 3 * sluice.Token}
+	take := client.Take{Entity: "alice", Resource: "global", Cost: sluice.Tokens(3)}
 	if d := must(c.Take(ctx, take))(t); !d.Allowed || len(d.Results) != 0 {
 		t.Errorf("%+v", d)
 	}

@@ -33,7 +33,7 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 	ctx := t.Context()
 	must(s.admin(t).SetLimits(ctx, catalog.Scope{}, limits("rpm", "100/hour"), 0))(t)
 	for range 7 {
-		must(s.admin(t).Take(ctx, client.Take{Entity: "alice", Resource: "chat", Cost: tokens(3)}))(t)
+		must(s.admin(t).Take(ctx, client.Take{Entity: "alice", Resource: "chat", Cost: sluice.Thousandths(tokens(3))}))(t)
 	}
 	last := s.now.Now()
 	s.now.Advance(2 * time.Hour) // the bucket is full again, and forgotten
@@ -43,7 +43,7 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 	for name, c := range map[string]*client.Client{"one": s.admin(t), "other": other.admin(t)} {
 		st := must(c.Status(ctx, "alice", "chat"))(t)
 		rpm := st.Limits[0]
-		if rpm.Total == nil || rpm.Total.Consumed != tokens(21) || rpm.Total.Takes != 7 || !rpm.Total.LastTaken.Equal(last) || rpm.Remaining != tokens(100) {
+		if rpm.Total == nil || rpm.Total.Consumed.Thousandths() != tokens(21) || rpm.Total.Takes != 7 || !rpm.Total.LastTaken.Equal(last) || rpm.Remaining.Thousandths() != tokens(100) {
 			t.Errorf("%s: %+v, total %+v", name, rpm, rpm.Total)
 		}
 		if want := map[string]int64{"one": 7, "other": 0}[name]; rpm.Node.Allowed != want {
@@ -58,7 +58,7 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := must(other.admin(t).Usage(ctx, catalog.UsedQuery{Entity: "alice", Span: catalog.Total}))(t).Used
-	if len(used) != 1 || used[0].Amount != tokens(22) || used[0].Count != 8 || !used[0].Start.IsZero() || !used[0].Last.Equal(s.now.Now()) {
+	if len(used) != 1 || used[0].Amount.Thousandths() != tokens(22) || used[0].Count != 8 || !used[0].Start.IsZero() || !used[0].Last.Equal(s.now.Now()) {
 		t.Errorf("%+v", used)
 	}
 	must(s.admin(t).EraseEntity(ctx, "alice", catalog.RefuseChildren))(t)
@@ -97,7 +97,7 @@ func TestWaitingShows(t *testing.T) {
 	for name, c := range map[string]*client.Client{"one": c, "other": other.admin(t)} {
 		l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]
 		want := map[string]int{"one": cap(ended), "other": 0}[name]
-		if l.Node.Waiting != want || l.Remaining != 0 || l.Utilization != 100 {
+		if l.Node.Waiting != want || l.Remaining.Thousandths() != 0 || l.Utilization != 100 {
 			t.Errorf("%s: %+v, here %+v", name, l, l.Node)
 		}
 		// Of the entity as a whole, too.
@@ -139,7 +139,7 @@ func TestHeldIsNotUsed(t *testing.T) {
 	}
 	l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]
 	b := must(c.Buckets(ctx, client.BucketQuery{Entity: "alice"}))(t).Buckets[0]
-	if b.Held == 0 {
+	if b.Held.Thousandths() == 0 {
 		t.Fatalf("nothing is held: %+v", b)
 	}
 	if l.Utilization > 1 || l.Alarm != catalog.AlarmNone || l.Upgrade || b.Utilization > 1 || b.Alarm != catalog.AlarmNone {
@@ -226,10 +226,10 @@ func TestADecisionTellsTheLatest(t *testing.T) {
 	}
 
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rps", "100/s"), 0))(t)
-	must(c.Take(ctx, client.Take{Entity: "bob", Cost: tokens(80)}))(t)
+	must(c.Take(ctx, client.Take{Entity: "bob", Cost: sluice.Thousandths(tokens(80))}))(t)
 	s.now.Advance(700 * time.Millisecond)
-	d = must(c.Adjust(ctx, client.Take{Entity: "bob", Costs: map[string]sluice.Tokens{"rps": -tokens(80)}}))(t)
-	if r := d.Results[0]; r.Consumed != -tokens(80) || r.Returned != tokens(10) || r.Remaining != tokens(100) || r.Free != r.Remaining || r.Unknown {
+	d = must(c.Adjust(ctx, client.Take{Entity: "bob", Costs: map[string]sluice.Amount{"rps": sluice.Thousandths(-tokens(80))}}))(t)
+	if r := d.Results[0]; r.Consumed.Thousandths() != -tokens(80) || r.Returned.Thousandths() != tokens(10) || r.Remaining.Thousandths() != tokens(100) || r.Free != r.Remaining || r.Unknown {
 		t.Errorf("a refund that refill was faster than: %+v", r)
 	}
 }

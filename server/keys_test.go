@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
 )
@@ -32,12 +33,12 @@ func TestKeys(t *testing.T) {
 	}
 
 	holder := s.as(t, k.Secret)
-	if d := must(holder.Take(ctx, client.Take{Entity: "alice", Cost: tokens(8)}))(t); !d.Allowed { // the tier of the key
+	if d := must(holder.Take(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(8))}))(t); !d.Allowed { // the tier of the key
 		t.Errorf("%+v", d)
 	}
 	me := must(holder.Me(ctx, ""))(t)
 	if me.Entity != "alice" || me.Tier != "pro" || me.Alarm != catalog.AlarmWarning || len(me.Limits) != 1 || !me.Limits[0].Upgrade ||
-		me.Limits[0].Remaining != tokens(2) || me.Limits[0].Utilization != 80 || me.Limits[0].Node.Allowed != 1 {
+		me.Limits[0].Remaining.Thousandths() != tokens(2) || me.Limits[0].Utilization != 80 || me.Limits[0].Node.Allowed != 1 {
 		t.Errorf("%+v", me)
 	}
 

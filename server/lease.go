@@ -63,7 +63,7 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 
 // settlement is what a lease is changed to.
 type settlement struct {
-	Costs map[string]sluice.Tokens `json:"costs"`
+	Costs map[string]sluice.Amount `json:"costs"`
 	Keep  duration                 `json:"keep"`
 }
 

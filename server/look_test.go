@@ -28,7 +28,7 @@ func TestStatus(t *testing.T) {
 		t.Fatalf("%+v", st)
 	}
 	rpm := st.Limits[0]
-	if rpm.Limit != "rpm" || rpm.Entity != "alice" || rpm.Capacity != tokens(10) || rpm.Remaining != 0 || rpm.Utilization != 100 ||
+	if rpm.Limit != "rpm" || rpm.Entity != "alice" || rpm.Capacity.Thousandths() != tokens(10) || rpm.Remaining.Thousandths() != 0 || rpm.Utilization != 100 ||
 		rpm.Alarm != catalog.AlarmCritical || rpm.Level != "system" || rpm.ResetAfter != time.Hour || !rpm.Upgrade {
 		t.Errorf("%+v", rpm)
 	}
@@ -54,7 +54,7 @@ func TestBucketsInPages(t *testing.T) {
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour"), 0))(t)
 	for i := range 7 {
-		must(c.Take(ctx, client.Take{Entity: fmt.Sprintf("e%d", i), Resource: "chat", Cost: tokens(int64(i + 1))}))(t)
+		must(c.Take(ctx, client.Take{Entity: fmt.Sprintf("e%d", i), Resource: "chat", Cost: sluice.Thousandths(tokens(int64(i + 1)))}))(t)
 	}
 	must(c.Take(ctx, client.Take{Entity: "e0", Resource: "mail"}))(t)
 	found := map[string]client.Bucket{}
@@ -75,7 +75,7 @@ func TestBucketsInPages(t *testing.T) {
 		t.Errorf("%d pages of %v", pages, found)
 	}
 	b := found["e6"]
-	if b.Remaining != tokens(3) || b.Consumed != tokens(7) || b.Utilization != 70 || b.Alarm != catalog.AlarmWarning || b.Node.Allowed != 1 ||
+	if b.Remaining.Thousandths() != tokens(3) || b.Consumed.Thousandths() != tokens(7) || b.Utilization != 70 || b.Alarm != catalog.AlarmWarning || b.Node.Allowed != 1 ||
 		b.Rule != sluice.MustParse("10/hour") || b.ResetAfter != 42*time.Minute {
 		t.Errorf("%+v", b)
 	}
@@ -90,12 +90,12 @@ func TestExplainSaysWhatIsHidden(t *testing.T) {
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour", "tpm", "100/hour"), 0))(t)
 	must(c.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("tpm", "50/hour"), 0))(t)
-	e := must(c.Explain(ctx, client.Take{Entity: "alice", Cost: tokens(60)}))(t)
+	e := must(c.Explain(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(60))}))(t)
 	if len(e.Applied) != 1 || e.Applied[0].Level != "entity" || e.Applied[0].Kept != catalog.FromStore || len(e.Warnings) != 1 ||
 		e.Decision.Allowed || e.Decision.RetryAfter != sluice.Never {
 		t.Errorf("%+v", e)
 	}
-	must(c.Take(ctx, client.Take{Entity: "alice", Cost: tokens(50)}))(t) // nothing was consumed before
+	must(c.Take(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(50))}))(t) // nothing was consumed before
 	if err := c.RemoveLimits(ctx, catalog.Scope{Entity: "alice"}, 0); err != nil {
 		t.Fatal(err)
 	}

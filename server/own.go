@@ -57,11 +57,11 @@ func (c *caller) mayCharge(demands []sluice.Demand, costs []sluice.LimitCost) er
 		return nil
 	}
 	for _, cost := range costs {
-		if cost.Cost < 0 {
+		if cost.Cost.Thousandths() < 0 {
 			return &forbiddenError{"to give back needs the scope sluice:service"}
 		}
 		for i := range demands {
-			if d := &demands[i]; d.Key.Limit == cost.Limit && cost.Cost > d.Limit.Capacity() {
+			if d := &demands[i]; d.Key.Limit == cost.Limit && cost.Cost.Compare(d.Limit.Capacity()) > 0 {
 				return &forbiddenError{"more than a take of " + cost.Limit + " could ever cost needs the scope sluice:service"}
 			}
 		}

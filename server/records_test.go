@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
 )
@@ -21,14 +22,14 @@ func TestUsage(t *testing.T) {
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "100/hour"), 0))(t)
 	for _, entity := range []string{"alice", "bob"} {
 		for _, resource := range []string{"chat", "mail"} {
-			must(c.Take(ctx, client.Take{Entity: entity, Resource: resource, Cost: tokens(3)}))(t)
+			must(c.Take(ctx, client.Take{Entity: entity, Resource: resource, Cost: sluice.Thousandths(tokens(3))}))(t)
 		}
 	}
 	if err := s.recorder.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
 	page := must(c.Usage(ctx, catalog.UsedQuery{Entity: "alice"}))(t)
-	if len(page.Used) != 2 || page.Used[0].Resource != "chat" || page.Used[0].Amount != tokens(3) || page.Used[0].Start.IsZero() {
+	if len(page.Used) != 2 || page.Used[0].Resource != "chat" || page.Used[0].Amount.Thousandths() != tokens(3) || page.Used[0].Start.IsZero() {
 		t.Errorf("%+v", page)
 	}
 	if page = must(c.Usage(ctx, catalog.UsedQuery{Resource: "mail", Span: catalog.Daily, Max: 1}))(t); len(page.Used) != 1 || page.Next == "" {

@@ -184,7 +184,7 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 	if key, err := idempotencyKey(r); err != nil || key != "" {
 		return cmp.Or(err, badinput.Field(idempotency.KeyHeader, key, "an adjustment cannot be repeated safely: adjust a lease to its whole cost instead"))
 	}
-	var each map[string]sluice.Tokens
+	var each map[string]sluice.Amount
 	if err := json.Unmarshal(q.Cost, &each); err != nil || len(each) == 0 {
 		return badinput.Field("cost", string(q.Cost), "must be an object of amounts by limit; negative ones are refunds")
 	}

@@ -219,23 +219,23 @@ func TestAKeyThatTakesHurtsNobodyElse(t *testing.T) {
 		}
 	}
 	// Its own id is not the id of others', and its lease has bounds.
-	mine, d, err := s.as(t, eve).Acquire(ctx, client.Take{Entity: "eve", ID: "job-1", Costs: map[string]sluice.Tokens{"rpm": 2 * sluice.Token}})
+	mine, d, err := s.as(t, eve).Acquire(ctx, client.Take{Entity: "eve", ID: "job-1", Costs: map[string]sluice.Amount{"rpm": sluice.Tokens(2)}})
 	if err != nil || mine == nil || mine.ID == "job-1" || d.Repeated {
 		t.Fatalf("%+v %+v %v", mine, d, err)
 	}
-	if again, d, err := s.as(t, eve).Acquire(ctx, client.Take{Entity: "eve", ID: "job-1", Costs: map[string]sluice.Tokens{"rpm": 2 * sluice.Token}}); err != nil || again.ID != mine.ID || !d.Repeated {
+	if again, d, err := s.as(t, eve).Acquire(ctx, client.Take{Entity: "eve", ID: "job-1", Costs: map[string]sluice.Amount{"rpm": sluice.Tokens(2)}}); err != nil || again.ID != mine.ID || !d.Repeated {
 		t.Errorf("%+v %+v %v", again, d, err)
 	}
 	if r := s.raw(t, "PATCH", "/v1/leases/"+mine.ID, `{"costs":{"rpm":1000000000}}`, bearer(eve)); r.status != 403 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if _, err := mine.Adjust(ctx, sluice.LimitCost{Limit: "rpm", Cost: 3 * sluice.Token}); err != nil {
+	if _, err := mine.Adjust(ctx, sluice.LimitCost{Limit: "rpm", Cost: sluice.Tokens(3)}); err != nil {
 		t.Error(err)
 	}
 	if _, err := mine.Commit(ctx); err != nil {
 		t.Error(err)
 	}
-	for entity, want := range map[string]sluice.Tokens{"eve": 7 * sluice.Token, "bob": 9 * sluice.Token, "firm": 6 * sluice.Token} {
+	for entity, want := range map[string]sluice.Amount{"eve": sluice.Tokens(7), "bob": sluice.Tokens(9), "firm": sluice.Tokens(6)} {
 		status := must(c.Status(ctx, entity, ""))(t)
 		if got := status.Limits[0]; got.Remaining != want {
 			t.Errorf("%s has %v, want %v", entity, got.Remaining, want)

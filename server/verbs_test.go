@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/client"
 )
 
-func tokens(n int64) sluice.Tokens { return sluice.Tokens(n) * sluice.Token }
+func tokens(n int64) int64 { return n * sluice.Token }
 
 // library is what the library itself answers to the same takes.
 func library(t *testing.T, s *theater, take sluice.Take, demands []sluice.Demand) sluice.Decision {
@@ -31,19 +31,19 @@ func TestTakesOverTheWireAreAsInTheLibrary(t *testing.T) {
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{Resource: "chat"}, limits("rpm", "3/minute", "tpm", "100/minute"), 0))(t)
 
-	take := client.Take{Entity: "alice", Resource: "chat", Costs: map[string]sluice.Tokens{"tpm": 1500}}
+	take := client.Take{Entity: "alice", Resource: "chat", Costs: map[string]sluice.Amount{"tpm": sluice.Thousandths(1500)}}
 	for i := range 3 {
 		d := must(c.Take(ctx, take))(t)
-		if !d.Allowed || d.RetryAfter != 0 || d.Source != sluice.FromStore || len(d.Results) != 2 || d.Granted != sluice.Token {
+		if !d.Allowed || d.RetryAfter != 0 || d.Source != sluice.FromStore || len(d.Results) != 2 || d.Granted.Thousandths() != sluice.Token {
 			t.Fatalf("take %d: %+v", i, d)
 		}
-		if r := d.Results[1]; d.Demands[1].Key.Limit != "tpm" || r.Consumed != 1500 || r.Remaining != tokens(100)-1500*sluice.Tokens(i+1) {
+		if r := d.Results[1]; d.Demands[1].Key.Limit != "tpm" || r.Consumed.Thousandths() != 1500 || r.Remaining.Thousandths() != tokens(100)-1500*int64(i+1) {
 			t.Errorf("take %d: %+v of %+v", i, r, d.Demands[1])
 		}
 	}
 	got := must(c.Take(ctx, take))(t)
 	want := library(t, s, sluice.Take{Peek: true}, must(s.catalog.Resolve(ctx, catalog.Subject{Namespace: "default", Entity: "alice", Resource: "chat"}))(t).
-		Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: 1500}))
+		Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: sluice.Thousandths(1500)}))
 	if got.Allowed || got.RetryAfter != want.RetryAfter || got.Decider != want.Decider || got.Err().Error() != strings.Replace(want.Err().Error(), "default/", "", 1) {
 		t.Errorf("got %v, the library says %v", got.Err(), want.Err())
 	}
@@ -52,7 +52,7 @@ func TestTakesOverTheWireAreAsInTheLibrary(t *testing.T) {
 			t.Errorf("limit %d: got %+v of %+v, the library says %+v of %+v", i, got.Results[i], got.Demands[i], want.Results[i], want.Demands[i])
 		}
 	}
-	if r := got.Results[1]; !r.Fits || r.Remaining != tokens(100)-4500 {
+	if r := got.Results[1]; !r.Fits || r.Remaining.Thousandths() != tokens(100)-4500 {
 		t.Errorf("a refusal by rpm consumed of tpm: %+v", r)
 	}
 }
@@ -70,38 +70,38 @@ func TestVerbs(t *testing.T) {
 	if text := must(c.OpenAPI(ctx))(t); !strings.HasPrefix(string(text), "openapi: 3.1") {
 		t.Errorf("%.40s", text)
 	}
-	peeked := must(c.Peek(ctx, client.Take{Entity: "alice", Cost: tokens(10)}))(t)
-	if !peeked.Allowed || peeked.Results[0].Remaining != tokens(10) {
+	peeked := must(c.Peek(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(10))}))(t)
+	if !peeked.Allowed || peeked.Results[0].Remaining.Thousandths() != tokens(10) {
 		t.Errorf("peek: %+v", peeked)
 	}
-	never := must(c.Peek(ctx, client.Take{Entity: "alice", Cost: tokens(11)}))(t)
+	never := must(c.Peek(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(11))}))(t)
 	if never.Allowed || never.RetryAfter != sluice.Never || never.Results[0].RetryAfter != sluice.Never {
 		t.Errorf("above the burst: %+v", never)
 	}
-	must(c.Take(ctx, client.Take{Entity: "alice", Cost: tokens(7)}))(t)
-	part := must(c.TakeUpTo(ctx, client.Take{Entity: "alice", Cost: tokens(5)}))(t)
-	if !part.Allowed || part.Granted != tokens(3) {
+	must(c.Take(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(7))}))(t)
+	part := must(c.TakeUpTo(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(5))}))(t)
+	if !part.Allowed || part.Granted.Thousandths() != tokens(3) {
 		t.Errorf("up to 5 of 3: %+v", part)
 	}
-	if d := must(c.TakeUpTo(ctx, client.Take{Entity: "alice", Cost: tokens(5)}))(t); d.Allowed {
+	if d := must(c.TakeUpTo(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(5))}))(t); d.Allowed {
 		t.Errorf("up to 5 of nothing: %+v", d)
 	}
-	refund := must(c.Adjust(ctx, client.Take{Entity: "alice", Costs: map[string]sluice.Tokens{"day": tokens(-4)}}))(t)
-	if refund.Results[0].Remaining != tokens(4) {
+	refund := must(c.Adjust(ctx, client.Take{Entity: "alice", Costs: map[string]sluice.Amount{"day": sluice.Thousandths(tokens(-4))}}))(t)
+	if refund.Results[0].Remaining.Thousandths() != tokens(4) {
 		t.Errorf("refund: %+v", refund)
 	}
-	debt := must(c.Adjust(ctx, client.Take{Entity: "alice", Costs: map[string]sluice.Tokens{"day": tokens(6)}}))(t)
-	if debt.Results[0].Remaining != tokens(-2) {
+	debt := must(c.Adjust(ctx, client.Take{Entity: "alice", Costs: map[string]sluice.Amount{"day": sluice.Thousandths(tokens(6))}}))(t)
+	if debt.Results[0].Remaining.Thousandths() != tokens(-2) {
 		t.Errorf("debt: %+v", debt)
 	}
 	if err := c.Reset(ctx, "alice", ""); err != nil {
 		t.Fatal(err)
 	}
-	if d := must(c.Peek(ctx, alice))(t); d.Results[0].Remaining != tokens(10) {
+	if d := must(c.Peek(ctx, alice))(t); d.Results[0].Remaining.Thousandths() != tokens(10) {
 		t.Errorf("after reset: %+v", d)
 	}
 	own := must(c.Take(ctx, client.Take{Entity: "alice", Limits: map[string]sluice.Limit{"mine": sluice.MustParse("2/minute")}}))(t)
-	if own.Demands[0].Level != sluice.LevelCall || own.Demands[0].Limit != sluice.MustParse("2/minute") || own.Results[0].Remaining != tokens(1) {
+	if own.Demands[0].Level != sluice.LevelCall || own.Demands[0].Limit != sluice.MustParse("2/minute") || own.Results[0].Remaining.Thousandths() != tokens(1) {
 		t.Errorf("with limits of its own: %+v", own)
 	}
 }
@@ -112,7 +112,7 @@ func TestTheClientChecksWhatItIsAsked(t *testing.T) {
 	ctx := t.Context()
 	for name, try := range map[string]func() error{
 		"take.costs": func() error {
-			_, err := c.Take(ctx, client.Take{Entity: "a", Cost: 1, Costs: map[string]sluice.Tokens{"x": 1}})
+			_, err := c.Take(ctx, client.Take{Entity: "a", Cost: sluice.Thousandths(1), Costs: map[string]sluice.Amount{"x": sluice.Thousandths(1)}})
 			return err
 		},
 		"client.path": func() error { _, err := c.Entity(ctx, ""); return err },
@@ -147,7 +147,7 @@ func TestProblems(t *testing.T) {
 		is     error
 	}{
 		{"no such limit", func() error {
-			_, err := c.Take(ctx, client.Take{Entity: "a", Costs: map[string]sluice.Tokens{"tpm": 1000}})
+			_, err := c.Take(ctx, client.Take{Entity: "a", Costs: map[string]sluice.Amount{"tpm": sluice.Thousandths(1000)}})
 			return err
 		}, 400, "invalid", "cost.tpm", nil},
 		{"bad id", func() error { _, err := c.Take(ctx, client.Take{Entity: " a"}); return err }, 400, "invalid", "entity", nil},
@@ -197,7 +197,7 @@ func TestIdempotencyKeysMakeTakesRepeatable(t *testing.T) {
 	c := s.admin(t)
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour"), 0))(t)
-	take := client.Take{Entity: "alice", Cost: tokens(3), ID: `order/17 "a"`}
+	take := client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(3)), ID: `order/17 "a"`}
 	first := must(c.Take(ctx, take))(t)
 	again := must(c.Take(ctx, take))(t)
 	if first.Repeated || !again.Repeated || again.Results[0].Remaining != first.Results[0].Remaining || first.ID != take.ID {
@@ -208,10 +208,10 @@ func TestIdempotencyKeysMakeTakesRepeatable(t *testing.T) {
 	if r := s.raw(t, "POST", "/v1/take", `{"entity":"alice","cost":3}`, header); r.json["repeated"] != true {
 		t.Errorf("%s", r.body)
 	}
-	if d := must(c.Peek(ctx, client.Take{Entity: "alice"}))(t); d.Results[0].Remaining != tokens(7) {
+	if d := must(c.Peek(ctx, client.Take{Entity: "alice"}))(t); d.Results[0].Remaining.Thousandths() != tokens(7) {
 		t.Errorf("the repetition consumed: %+v", d)
 	}
-	take.Cost = tokens(4)
+	take.Cost = sluice.Thousandths(tokens(4))
 	if _, err := c.Take(ctx, take); !errors.Is(err, sluice.ErrRequestMismatch) {
 		t.Errorf("another take with the same id: %v", err)
 	}
@@ -239,7 +239,7 @@ func TestIdempotencyKeysMakeTakesRepeatable(t *testing.T) {
 	must(c.PutNamespace(ctx, "other", ""))(t)
 	other := c.In("other")
 	must(other.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour"), 0))(t)
-	if d := must(other.Take(ctx, take))(t); d.Repeated || d.Results[0].Remaining != tokens(6) {
+	if d := must(other.Take(ctx, take))(t); d.Repeated || d.Results[0].Remaining.Thousandths() != tokens(6) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -250,7 +250,7 @@ func TestBatch(t *testing.T) {
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "2/hour"), 0))(t)
 	places := map[string]sluice.Limit{"c": sluice.MustParse("1 concurrent")}
-	all := must(c.Takes(ctx, client.Take{Entity: "a"}, client.Take{Entity: "b", Cost: tokens(2)}, client.Take{Entity: "b"},
+	all := must(c.Takes(ctx, client.Take{Entity: "a"}, client.Take{Entity: "b", Cost: sluice.Thousandths(tokens(2))}, client.Take{Entity: "b"},
 		client.Take{Entity: "a"}, client.Take{Entity: "a"}, client.Take{Entity: "c", Limits: places}))(t)
 	for i, want := range []bool{true, true, false, true, false, false} {
 		if all[i].Decision.Allowed != want || (all[i].Err != nil) != (i == 5) {
@@ -277,7 +277,7 @@ func TestBatch(t *testing.T) {
 	if !errors.As(err, &e) || e.Field != "takes[1].entity" {
 		t.Errorf("%#v", err)
 	}
-	if d := must(c.Peek(ctx, client.Take{Entity: "d"}))(t); d.Results[0].Remaining != tokens(2) {
+	if d := must(c.Peek(ctx, client.Take{Entity: "d"}))(t); d.Results[0].Remaining.Thousandths() != tokens(2) {
 		t.Errorf("%+v", d)
 	}
 	if _, err := c.Takes(ctx, make([]client.Take, 101)...); !errors.As(err, &e) || e.Field != "takes" {
@@ -290,7 +290,7 @@ func TestLeases(t *testing.T) {
 	c := s.admin(t)
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("tpm", "100/hour", "parallel", "1 concurrent"), 0))(t)
-	take := client.Take{Entity: "alice", Resource: "chat", Costs: map[string]sluice.Tokens{"tpm": tokens(50)}, ID: "lease/1%2F", Keep: time.Minute}
+	take := client.Take{Entity: "alice", Resource: "chat", Costs: map[string]sluice.Amount{"tpm": sluice.Thousandths(tokens(50))}, ID: "lease/1%2F", Keep: time.Minute}
 
 	lease, d, err := c.Acquire(ctx, take)
 	if err != nil || lease == nil || lease.ID != take.ID || !d.Allowed {
@@ -303,8 +303,8 @@ func TestLeases(t *testing.T) {
 	if err != nil || busy != nil || d.Allowed || d.Demands[d.Decider].Key.Limit != "parallel" {
 		t.Errorf("%v %+v %v", busy, d, err)
 	}
-	adjusted := must(lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: tokens(120)}))(t)
-	if r := find(t, adjusted, "tpm"); r.Remaining != tokens(-20) || r.Consumed != tokens(70) {
+	adjusted := must(lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Thousandths(tokens(120))}))(t)
+	if r := find(t, adjusted, "tpm"); r.Remaining.Thousandths() != tokens(-20) || r.Consumed.Thousandths() != tokens(70) {
 		t.Errorf("adjusted to more than there is: %+v", adjusted)
 	}
 	if err := lease.Renew(ctx, time.Hour); err != nil {
@@ -316,23 +316,23 @@ func TestLeases(t *testing.T) {
 	if _, err := c.In("other").Lease(lease.ID).Commit(ctx); !errors.Is(err, sluice.ErrLeaseClosed) {
 		t.Errorf("another namespace's lease: %v", err)
 	}
-	committed := must(c.Lease(lease.ID).Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: tokens(80)}))(t)
-	if r := find(t, committed, "tpm"); r.Consumed != tokens(-40) {
+	committed := must(c.Lease(lease.ID).Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Thousandths(tokens(80))}))(t)
+	if r := find(t, committed, "tpm"); r.Consumed.Thousandths() != tokens(-40) {
 		t.Errorf("%+v", committed)
 	}
 	must(lease.Commit(ctx))(t) // no harm
-	if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: 1}); !errors.Is(err, sluice.ErrLeaseClosed) {
+	if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Thousandths(1)}); !errors.Is(err, sluice.ErrLeaseClosed) {
 		t.Errorf("adjust after commit: %v", err)
 	}
 
-	lease, _, err = c.Acquire(ctx, client.Take{Entity: "bob", Resource: "chat", Costs: map[string]sluice.Tokens{"tpm": tokens(50)}})
+	lease, _, err = c.Acquire(ctx, client.Take{Entity: "bob", Resource: "chat", Costs: map[string]sluice.Amount{"tpm": sluice.Thousandths(tokens(50))}})
 	if err != nil || lease == nil || len(lease.ID) < 20 {
 		t.Fatalf("%v %v", lease, err)
 	}
 	if err := lease.Release(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if d := must(c.Peek(ctx, client.Take{Entity: "bob", Resource: "chat"}))(t); find(t, d, "tpm").Remaining != tokens(100) {
+	if d := must(c.Peek(ctx, client.Take{Entity: "bob", Resource: "chat"}))(t); find(t, d, "tpm").Remaining.Thousandths() != tokens(100) {
 		t.Errorf("after release: %+v", d)
 	}
 }
@@ -354,13 +354,13 @@ func TestDoRunsUnderALease(t *testing.T) {
 	c := s.admin(t)
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("tpm", "100/hour"), 0))(t)
-	take := client.Take{Entity: "alice", Cost: tokens(60)}
+	take := client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(60))}
 	broken := errors.New("broken")
 	if err := c.Do(ctx, take, func(context.Context, *client.Lease) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 	if err := c.Do(ctx, take, func(ctx context.Context, l *client.Lease) error {
-		_, err := l.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: tokens(70)})
+		_, err := l.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Thousandths(tokens(70))})
 		return err
 	}); err != nil {
 		t.Error(err)

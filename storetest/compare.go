@@ -33,7 +33,7 @@ func (o *outcome) differs(want *outcome, c *clock) error {
 	}
 	for i := range want.grants {
 		got, want := o.grants[i], want.grants[i]
-		if got.Amount == 0 {
+		if got.Amount.Thousandths() == 0 {
 			got.Expires = want.Expires
 		}
 		if !got.Expires.Equal(want.Expires) || !got.Now.Equal(want.Now) || tellGrant(&got) != tellGrant(&want) ||
@@ -55,7 +55,7 @@ func tellErr(err error) string {
 func sameDecision(got, want *sluice.Decision) error {
 	err := errors.Join(
 		expect("decision.Allowed", got.Allowed, want.Allowed),
-		expect("decision.Granted", got.Granted, want.Granted),
+		expect("decision.Granted", got.Granted.Thousandths(), want.Granted.Thousandths()),
 		expect("decision.RetryAfter", got.RetryAfter, want.RetryAfter),
 		expect("decision.Decider", got.Decider, want.Decider),
 		expect("decision.Source", got.Source, want.Source),

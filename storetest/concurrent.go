@@ -70,7 +70,7 @@ func crowdBurst(tb testing.TB, open Open, limit string) error {
 	for round := range 25 {
 		demand := s.demand(fmt.Sprint("bucket ", round), limit, 1)
 		var mu sync.Mutex
-		left := map[sluice.Tokens]int{}
+		left := map[int64]int{}
 		err := crowd(func(int) error {
 			for range 3 {
 				d, err := s.take(demand)
@@ -79,7 +79,7 @@ func crowdBurst(tb testing.TB, open Open, limit string) error {
 				}
 				if d.Allowed {
 					mu.Lock()
-					left[d.Results[0].Remaining]++
+					left[d.Results[0].Remaining.Thousandths()]++
 					mu.Unlock()
 				}
 			}
@@ -88,7 +88,7 @@ func crowdBurst(tb testing.TB, open Open, limit string) error {
 		if err != nil {
 			return err
 		}
-		full := int(demand.Limit.Capacity() / sluice.Token)
+		full := int(demand.Limit.Capacity().Thousandths() / sluice.Token)
 		for i := range full {
 			if err := expect(fmt.Sprintf("%s: takes that left %d", limit, i), left[amount(float64(i))], 1); err != nil {
 				return err
@@ -115,7 +115,7 @@ func crowdBound(tb testing.TB, open Open, limit string) error {
 			var err error
 			switch {
 			case i%10 == 9:
-				demand.Cost = -demand.Cost
+				demand.Cost = sluice.Thousandths(-demand.Cost.Thousandths())
 				d, err = s.limiter.Adjust(s.tb.Context(), demand)
 			case i%10 == 8:
 				d, err = s.limiter.TakeUpTo(s.tb.Context(), demand)
@@ -125,7 +125,7 @@ func crowdBound(tb testing.TB, open Open, limit string) error {
 			if err != nil {
 				return err
 			}
-			h.Add(call, s.clock.now().UnixMicro(), d.Results[0].Consumed)
+			h.Add(call, s.clock.now().UnixMicro(), d.Results[0].Consumed.Thousandths())
 			s.clock.advance(time.Duration(r.IntN(500)) * time.Microsecond)
 		}
 		return nil
@@ -169,21 +169,21 @@ func crowdAllOrNothing(tb testing.TB, open Open) error {
 				return err
 			}
 			for n, i := range order {
-				want := sluice.Tokens(0)
+				want := int64(0)
 				if d.Allowed {
 					want = sluice.Token
 				}
-				if err := expect("consumed", d.Results[n].Consumed, want); err != nil {
+				if err := expect("consumed", d.Results[n].Consumed.Thousandths(), want); err != nil {
 					return err
 				}
-				taken[i].Add(int64(d.Results[n].Consumed))
+				taken[i].Add(d.Results[n].Consumed.Thousandths())
 			}
 		}
 		return nil
 	})
 	for i, name := range names {
-		full := sluice.MustParse(limits[name]).Capacity()
-		left := float64(int64(full)-taken[i].Load()) / float64(sluice.Token)
+		full := sluice.MustParse(limits[name]).Capacity().Thousandths()
+		left := float64(full-taken[i].Load()) / float64(sluice.Token)
 		err = errors.Join(err, s.left(s.demand(name, limits[name], 1), left))
 	}
 	return err
@@ -229,8 +229,8 @@ func crowdOnce(tb testing.TB, open Open) error {
 			}
 			return errors.Join(
 				expect("allowed", d.Allowed, true),
-				expect("left", d.Results[0].Remaining, amount(float64(99-round))),
-				expect("left", d.Results[1].Remaining, amount(float64(49-round))),
+				expect("left", d.Results[0].Remaining.Thousandths(), amount(float64(99-round))),
+				expect("left", d.Results[1].Remaining.Thousandths(), amount(float64(49-round))),
 			)
 		})
 		if err = errors.Join(err, expect("takes that were the first", first.Load(), 1)); err != nil {
@@ -256,12 +256,12 @@ func crowdRelease(tb testing.TB, open Open) error {
 		err = crowd(func(int) error {
 			d, err := s.limiter.Settle(s.tb.Context(), sluice.Settlement{ID: id, Action: sluice.Release})
 			for i := range d.Results {
-				refunded.Add(-int64(d.Results[i].Consumed))
+				refunded.Add(-d.Results[i].Consumed.Thousandths())
 			}
 			return err
 		})
 		err = errors.Join(err,
-			expect("refunded by all together", refunded.Load(), int64(amount(3))),
+			expect("refunded by all together", refunded.Load(), amount(3)),
 			s.left(s.demand("a", "100/hour", 1), 50))
 		if err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
@@ -351,7 +351,7 @@ func crowdHolds(tb testing.TB, open Open) error {
 			id := sluice.HoldID{Node: uint64(worker + 1), Seq: uint64(i + 1)}
 			grants := make([]sluice.Grant, 1)
 			err := s.store.Hold(s.tb.Context(), []sluice.HoldRequest{{
-				Key: demand.Key, Limit: demand.Limit, ID: id, Max: amount(float64(1 + r.IntN(20))), TTL: time.Minute,
+				Key: demand.Key, Limit: demand.Limit, ID: id, Max: sluice.Thousandths(amount(float64(1 + r.IntN(20)))), TTL: time.Minute,
 			}}, grants)
 			if err != nil {
 				return err
@@ -360,14 +360,14 @@ func crowdHolds(tb testing.TB, open Open) error {
 			if err != nil {
 				return err
 			}
-			now := out.Add(int64(grants[0].Amount + d.Results[0].Consumed))
+			now := out.Add((grants[0].Amount.Thousandths() + d.Results[0].Consumed.Thousandths()))
 			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
 			}
 			// Before the store does, so that out is never more than it knows of.
-			spent := grants[0].Amount / 4
-			out.Add(-int64(grants[0].Amount - spent))
+			spent := grants[0].Amount.Thousandths() / 4
+			out.Add(-(grants[0].Amount.Thousandths() - spent))
 			for range 2 {
-				err := s.store.Return(s.tb.Context(), []sluice.HoldReturn{{Key: demand.Key, Limit: demand.Limit, ID: id, Spent: spent}})
+				err := s.store.Return(s.tb.Context(), []sluice.HoldReturn{{Key: demand.Key, Limit: demand.Limit, ID: id, Spent: sluice.Thousandths(spent)}})
 				if err != nil {
 					return err
 				}
@@ -375,9 +375,9 @@ func crowdHolds(tb testing.TB, open Open) error {
 		}
 		return nil
 	})
-	if n := most.Load(); n > int64(demand.Limit.Capacity()) {
-		err = errors.Join(err, fmt.Errorf("%s were out at once", sluice.Tokens(n)))
+	if n := most.Load(); n > demand.Limit.Capacity().Thousandths() {
+		err = errors.Join(err, fmt.Errorf("%s were out at once", sluice.Thousandths(n)))
 	}
-	left := float64(int64(demand.Limit.Capacity())-out.Load()) / float64(sluice.Token)
+	left := float64(demand.Limit.Capacity().Thousandths()-out.Load()) / float64(sluice.Token)
 	return errors.Join(err, s.left(demand, left))
 }

@@ -50,7 +50,7 @@ func (s *stage) left(d sluice.Demand, want float64) error {
 	if err != nil {
 		return err
 	}
-	return expect("left in "+d.Key.Limit, got.Results[0].Remaining, amount(want))
+	return expect("left in "+d.Key.Limit, got.Results[0].Remaining.Thousandths(), amount(want))
 }
 
 func checkSummary(tb testing.TB, open Open) error {
@@ -63,7 +63,7 @@ func checkSummary(tb testing.TB, open Open) error {
 		return err
 	}
 	err = errors.Join(
-		expect("granted", d.Granted, amount(10)),
+		expect("granted", d.Granted.Thousandths(), amount(10)),
 		expect("decider", d.Decider, 1),
 		expect("retry after", d.RetryAfter, 0),
 		expect("source", d.Source, sluice.FromStore),
@@ -79,13 +79,13 @@ func checkSummary(tb testing.TB, open Open) error {
 		return fmt.Errorf("demands: got %+v", d.Demands)
 	}
 	// Of two refusals the one to wait longer for decides.
-	plenty.Cost, scarce.Cost = amount(95), amount(7)
+	plenty.Cost, scarce.Cost = sluice.Thousandths(amount(95)), sluice.Thousandths(amount(7))
 	if d, err = s.take(scarce, plenty); err != nil {
 		return err
 	}
 	err = errors.Join(
 		expect("refused: allowed", d.Allowed, false),
-		expect("refused: granted", d.Granted, 0),
+		expect("refused: granted", d.Granted.Thousandths(), 0),
 		expect("refused: decider", d.Decider, 0),
 		expect("refused: retry after", d.RetryAfter, 500*time.Millisecond),
 	)
@@ -93,7 +93,7 @@ func checkSummary(tb testing.TB, open Open) error {
 	if !errors.As(d.Err(), &refused) || refused.Demand.Level != sluice.LevelTier {
 		err = errors.Join(err, fmt.Errorf("refused: the error %v does not tell the level", d.Err()))
 	}
-	scarce.Cost = amount(11)
+	scarce.Cost = sluice.Thousandths(amount(11))
 	if d, err := s.take(plenty, scarce); err != nil || d.RetryAfter != sluice.Never || d.Decider != 1 {
 		return errors.Join(err, fmt.Errorf("impossible: retry after %s, decided by %d", d.RetryAfter, d.Decider))
 	}
@@ -104,12 +104,12 @@ func checkReuse(tb testing.TB, open Open) error {
 	s := onStage(tb, open)
 	junk := func(n int) sluice.Decision {
 		d := sluice.Decision{
-			Allowed: true, Granted: 7, RetryAfter: 7, Decider: 7, Source: sluice.Unknown,
+			Allowed: true, Granted: sluice.Thousandths(7), RetryAfter: 7, Decider: 7, Source: sluice.Unknown,
 			Repeated: true, ID: "junk", Time: time.Unix(7, 0), Taken: time.Unix(7, 0), Demands: make([]sluice.Demand, n),
 		}
 		for range n {
 			d.Results = append(d.Results, sluice.Result{
-				Fits: true, Consumed: 7, Returned: 7, Remaining: 7, Free: 7, RetryAfter: 7, LatestAfter: 7, ResetAfter: 7, Held: true, Unknown: true,
+				Fits: true, Consumed: sluice.Thousandths(7), Returned: sluice.Thousandths(7), Remaining: sluice.Thousandths(7), Free: sluice.Thousandths(7), RetryAfter: 7, LatestAfter: 7, ResetAfter: 7, Held: true, Unknown: true,
 			})
 		}
 		return d
@@ -126,10 +126,10 @@ func checkReuse(tb testing.TB, open Open) error {
 				return err
 			}
 			if !t.Peek && d.Allowed { // undo it, so that the next is the same
-				if _, err := s.limiter.Adjust(s.tb.Context(), sluice.Demand{Key: s.key("a"), Limit: demands[0].Limit, Cost: -amount(5)}); err != nil {
+				if _, err := s.limiter.Adjust(s.tb.Context(), sluice.Demand{Key: s.key("a"), Limit: demands[0].Limit, Cost: sluice.Thousandths(-amount(5))}); err != nil {
 					return err
 				}
-				fresh.Granted, fresh.Results[0].Consumed = amount(5), amount(5)
+				fresh.Granted, fresh.Results[0].Consumed = sluice.Thousandths(amount(5)), sluice.Thousandths(amount(5))
 			}
 			if err := sameDecision(&d, &fresh); err != nil {
 				return fmt.Errorf("take %d into a used decision with %d results: %w", i, n, err)
@@ -179,8 +179,8 @@ func checkAliasing(tb testing.TB, open Open) error {
 // if none of them is another.
 func (s *stage) distinct(keys []sluice.Key) error {
 	for i, k := range keys {
-		demand := sluice.Demand{Key: k, Limit: sluice.Per(10, time.Hour), Cost: sluice.Tokens(i+1) * sluice.Token}
-		if d, err := s.take(demand); err != nil || !d.Allowed || d.Results[0].Remaining != amount(9-float64(i)) {
+		demand := sluice.Demand{Key: k, Limit: sluice.Per(10, time.Hour), Cost: sluice.Tokens(int64(i + 1))}
+		if d, err := s.take(demand); err != nil || !d.Allowed || d.Results[0].Remaining.Thousandths() != amount(9-float64(i)) {
 			return errors.Join(err, fmt.Errorf("key %+q: got %s", k, tell(&d, err)))
 		}
 	}
@@ -247,7 +247,7 @@ func checkOddIDs(tb testing.TB, open Open) error {
 			err = errors.Join(
 				expect("repeated", d.Repeated, n > 0),
 				expect("id", d.ID, id),
-				expect("left", d.Results[0].Remaining, amount(9-float64(i))),
+				expect("left", d.Results[0].Remaining.Thousandths(), amount(9-float64(i))),
 			)
 			if err != nil {
 				return fmt.Errorf("id %+q: %w", id, err)
@@ -266,16 +266,16 @@ func checkInvalidLimit(tb testing.TB, open Open) error {
 	s := onStage(tb, open)
 	good := s.demand("a", tenPer, 1)
 	for _, l := range []sluice.Limit{
-		{}, {Amount: -1, Period: time.Second}, {Amount: 1000, Period: time.Nanosecond},
-		{Algorithm: sluice.FixedWindow, Amount: 1000, Calendar: sluice.CalendarDay, Zone: "Nowhere/Land"},
-		{Amount: sluice.MaxTokens - 1, Period: 1_000_003 * time.Microsecond},
+		{}, {Amount: sluice.Thousandths(-1), Period: time.Second}, {Amount: sluice.Thousandths(1000), Period: time.Nanosecond},
+		{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(1000), Calendar: sluice.CalendarDay, Zone: "Nowhere/Land"},
+		{Amount: sluice.Thousandths(sluice.MaxThousandths - 1), Period: 1_000_003 * time.Microsecond},
 	} {
 		bad := sluice.Demand{Key: s.key("b"), Limit: l}
 		for _, demands := range [][]sluice.Demand{{good, bad}, {bad, good}} {
 			if d, err := s.take(demands...); err == nil {
 				return fmt.Errorf("a take under %+v: got %s, want an error", l, tell(&d, nil))
 			}
-			bad.Cost = sluice.Token
+			bad.Cost = sluice.Tokens(1)
 			if d, err := s.limiter.Adjust(s.tb.Context(), demands...); err == nil {
 				return fmt.Errorf("an adjustment under %+v: got %s, want an error", l, tell(&d, nil))
 			}
@@ -296,7 +296,7 @@ func checkManyDemands(tb testing.TB, open Open) error {
 			return err
 		}
 		for i, r := range d.Results {
-			err = errors.Join(err, expect(fmt.Sprintf("demand %d: left", i), r.Remaining, amount(5)))
+			err = errors.Join(err, expect(fmt.Sprintf("demand %d: left", i), r.Remaining.Thousandths(), amount(5)))
 		}
 		if err = errors.Join(err, expect("allowed", d.Allowed, want)); err != nil {
 			return err

@@ -15,8 +15,8 @@ func checkInvalidHold(tb testing.TB, open Open) error {
 	a := s.demand("a", tenPer, 1)
 	grants := make([]sluice.Grant, 2)
 	err := s.store.Hold(s.tb.Context(), []sluice.HoldRequest{
-		{Key: a.Key, Limit: a.Limit, ID: holdID(1), Max: amount(5), TTL: time.Minute},
-		{Key: s.key("b"), ID: holdID(2), Max: amount(5), TTL: time.Minute},
+		{Key: a.Key, Limit: a.Limit, ID: holdID(1), Max: sluice.Thousandths(amount(5)), TTL: time.Minute},
+		{Key: s.key("b"), ID: holdID(2), Max: sluice.Thousandths(amount(5)), TTL: time.Minute},
 	}, grants)
 	if err == nil {
 		return errors.New("no error for a limit that is not valid")
@@ -28,10 +28,10 @@ func checkHoldOrder(tb testing.TB, open Open) error {
 	s := onStage(tb, open)
 	a, b := s.demand("a", tenPer, 1), s.demand("b", tenPer, 1)
 	request := func(d sluice.Demand, seq uint64, tokens float64) sluice.HoldRequest {
-		return sluice.HoldRequest{Key: d.Key, Limit: d.Limit, ID: holdID(seq), Max: amount(tokens), TTL: time.Minute}
+		return sluice.HoldRequest{Key: d.Key, Limit: d.Limit, ID: holdID(seq), Max: sluice.Thousandths(amount(tokens)), TTL: time.Minute}
 	}
 	requests := []sluice.HoldRequest{request(a, 1, 15), request(b, 2, 8), request(a, 3, 15), request(a, 4, 15)}
-	requests[3].Previous, requests[3].Spent = holdID(1), amount(12)
+	requests[3].Previous, requests[3].Spent = holdID(1), sluice.Thousandths(amount(12))
 	grants := make([]sluice.Grant, len(requests))
 	if err := s.store.Hold(s.tb.Context(), requests, grants); err != nil {
 		return err
@@ -47,7 +47,7 @@ func checkHoldOrder(tb testing.TB, open Open) error {
 		{Key: a.Key, Limit: a.Limit, ID: holdID(3)}, {Key: a.Key, Limit: a.Limit, ID: holdID(3)},
 		{Key: b.Key, Limit: b.Limit, ID: holdID(4)}, // of another bucket
 		{Key: a.Key, Limit: a.Limit, ID: sluice.HoldID{Node: 8, Seq: 4}},
-		{Key: b.Key, Limit: b.Limit, ID: holdID(2), Spent: amount(8)},
+		{Key: b.Key, Limit: b.Limit, ID: holdID(2), Spent: sluice.Thousandths(amount(8))},
 	})
 	return errors.Join(err, s.left(a, 8), s.left(b, 12))
 }
@@ -58,7 +58,7 @@ func checkManyHolds(tb testing.TB, open Open) error {
 	ask := func(seq uint64) (sluice.Grant, error) {
 		grants := make([]sluice.Grant, 1)
 		err := s.store.Hold(s.tb.Context(), []sluice.HoldRequest{{
-			Key: demand.Key, Limit: demand.Limit, ID: holdID(seq), Max: sluice.Token, TTL: time.Minute,
+			Key: demand.Key, Limit: demand.Limit, ID: holdID(seq), Max: sluice.Tokens(1), TTL: time.Minute,
 		}}, grants)
 		return grants[0], err
 	}
@@ -70,7 +70,7 @@ func checkManyHolds(tb testing.TB, open Open) error {
 		if err != nil {
 			return err
 		}
-		if want := i < bucket.MaxHolds; (g.Amount != 0) != want {
+		if want := i < bucket.MaxHolds; (g.Amount.Thousandths() != 0) != want {
 			return fmt.Errorf("hold %d: got %s", i+1, tellGrant(&g))
 		}
 		if i == bucket.MaxHolds {
@@ -80,7 +80,7 @@ func checkManyHolds(tb testing.TB, open Open) error {
 		}
 	}
 	s.clock.advance(59 * time.Second)
-	if g, err := ask(1000); err != nil || g.Amount == 0 {
+	if g, err := ask(1000); err != nil || g.Amount.Thousandths() == 0 {
 		return errors.Join(err, fmt.Errorf("when one has expired: got %s", tellGrant(&g)))
 	}
 	return nil

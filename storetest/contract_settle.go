@@ -23,7 +23,7 @@ func checkInvalidCosts(tb testing.TB, open Open) error {
 		"places":     "concurrency cannot be adjusted",
 	} {
 		_, err := s.limiter.Settle(tb.Context(), sluice.Settlement{ID: s.id("x"), Costs: []sluice.LimitCost{
-			{Limit: "rate", Cost: sluice.Token}, {Limit: limit, Cost: 2 * sluice.Token},
+			{Limit: "rate", Cost: sluice.Tokens(1)}, {Limit: limit, Cost: sluice.Tokens(2)},
 		}})
 		want := sluice.FieldError{Field: "lease.costs", Value: limit, Reason: reason}
 		var got *sluice.FieldError

@@ -85,10 +85,10 @@ func (s *stage) renewHolds(r *rand.Rand, last []sluice.HoldRequest) []sluice.Hol
 	}
 	for i := range requests {
 		q := &requests[i]
-		q.ID, q.Max, q.TTL = sluice.HoldID{Node: uint64(i + 1), Seq: 1}, 20*sluice.Token, time.Second
+		q.ID, q.Max, q.TTL = sluice.HoldID{Node: uint64(i + 1), Seq: 1}, sluice.Tokens(20), time.Second
 		if last != nil {
 			q.Previous, q.ID.Seq = last[i].ID, last[i].ID.Seq+1
-			q.Spent = sluice.Tokens(r.IntN(5000))
+			q.Spent = sluice.Thousandths(int64(r.IntN(5000)))
 		}
 	}
 	return requests
@@ -124,12 +124,12 @@ func (s *stage) crowdTakes(kinds [][]sluice.Demand, seed uint64) ([]observed, er
 		for i := range each {
 			o := &all[caller*each+i]
 			o.demands = slices.Clone(kinds[r.IntN(len(kinds))])
-			cost := sluice.Tokens(1 + r.IntN(4000))
+			cost := int64(1 + r.IntN(4000))
 			if r.IntN(10) == 0 {
 				cost = 45 * sluice.Token // fits but for what is held
 			}
 			for d := range o.demands {
-				o.demands[d].Cost = cost
+				o.demands[d].Cost = sluice.Thousandths(cost)
 			}
 			o.call = tick.Add(1)
 			d, err := s.take(o.demands...)
@@ -149,8 +149,8 @@ func (s *stage) crowdTakes(kinds [][]sluice.Demand, seed uint64) ([]observed, er
 
 // used is what had been taken from the bucket after the take: since time
 // stands still, the takes that consume something leave ever more.
-func (o *observed) used(i int) sluice.Tokens {
-	return o.demands[i].Limit.Capacity() - o.decision.Results[i].Remaining
+func (o *observed) used(i int) int64 {
+	return o.demands[i].Limit.Capacity().Thousandths() - o.decision.Results[i].Remaining.Thousandths()
 }
 
 var errNoOrder = errors.New("there is no order of the takes in which each bucket is used ever more")
@@ -168,7 +168,7 @@ func inOrder(takes []observed) ([]observed, error) {
 	}
 	type visit struct {
 		take     int
-		used     sluice.Tokens
+		used     int64
 		consumed bool
 	}
 	visits := map[sluice.Key][]visit{}
@@ -180,7 +180,7 @@ func inOrder(takes []observed) ([]observed, error) {
 		}
 		for d := range takes[i].demands {
 			k := takes[i].demands[d].Key
-			visits[k] = append(visits[k], visit{i, takes[i].used(d), takes[i].decision.Results[d].Consumed != 0})
+			visits[k] = append(visits[k], visit{i, takes[i].used(d), takes[i].decision.Results[d].Consumed.Thousandths() != 0})
 		}
 	}
 	for _, vs := range visits {

@@ -38,7 +38,7 @@ func ExampleHistory_Check() {
 
 	var over *storetest.BoundError
 	if errors.As(err, &over) {
-		fmt.Println("too many:", over.Interval.Net-over.Interval.Bound)
+		fmt.Println("too many:", sluice.Thousandths(over.Interval.Net-over.Interval.Bound))
 	}
 	// Output:
 	// over the bound: 31 from 0 to 1000100 (1.0001s), where 30.001 may pass
@@ -56,6 +56,6 @@ func ExampleHistory_Report() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%s of %s: %.0f %%\n", r.Whole.Net, r.Whole.Bound, 100*r.Used())
+	fmt.Printf("%s of %s: %.0f %%\n", sluice.Thousandths(r.Whole.Net), sluice.Thousandths(r.Whole.Bound), 100*r.Used())
 	// Output: 38 of 40: 95 %
 }

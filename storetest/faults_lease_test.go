@@ -44,7 +44,7 @@ func releasesTwice(m *Model) sluice.Store {
 		if r.ended && r.end == sluice.Release && st.Action == sluice.Release {
 			r.ended = false
 			for i := range r.costs {
-				r.costs[i] = int64(r.answer.Results[i].Consumed)
+				r.costs[i] = r.answer.Results[i].Consumed.Thousandths()
 			}
 		}
 	}}

@@ -49,7 +49,7 @@ func (f *faulty) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 	if f.written != nil && !t.Peek {
 		f.mu.Lock()
 		for i := range t.Demands {
-			if e := f.buckets[t.Demands[i].Key]; e != nil && d.Results[i].Consumed != 0 {
+			if e := f.buckets[t.Demands[i].Key]; e != nil && d.Results[i].Consumed.Thousandths() != 0 {
 				f.written(e)
 			}
 		}
@@ -136,18 +136,18 @@ func peekConsumes(m *Model) sluice.Store {
 
 // refundsAboveFull lets what was refunded beyond full be taken later.
 func refundsAboveFull(m *Model) sluice.Store {
-	above := map[sluice.Key]sluice.Tokens{}
+	above := map[sluice.Key]int64{}
 	return &faulty{Model: m, adjusted: func(f *faulty, changes []sluice.Demand, d *sluice.Decision) {
 		for i, c := range changes {
-			if r := &d.Results[i]; c.Cost < -r.Returned {
-				above[c.Key] += -c.Cost - r.Returned
+			if r := &d.Results[i]; c.Cost.Thousandths() < -r.Returned.Thousandths() {
+				above[c.Key] += -c.Cost.Thousandths() - r.Returned.Thousandths()
 			}
 		}
 	}, after: func(f *faulty, t *sluice.Take, d *sluice.Decision) {
-		k, charge := t.Demands[0].Key, t.Demands[0].Charge()
+		k, charge := t.Demands[0].Key, t.Demands[0].Charge().Thousandths()
 		if len(t.Demands) == 1 && !d.Allowed && above[k] >= charge {
 			above[k] -= charge
-			d.Allowed, d.Results[0] = true, sluice.Result{Fits: true, Consumed: charge}
+			d.Allowed, d.Results[0] = true, sluice.Result{Fits: true, Consumed: sluice.Thousandths(charge)}
 			d.Conclude()
 		}
 	}}
@@ -160,9 +160,9 @@ func forgivesDebt(m *Model) sluice.Store {
 }
 
 // alsoConsumes consumes more than it says, without asking.
-func (f *faulty) alsoConsumes(t *sluice.Take, amount func(i int) sluice.Tokens) {
+func (f *faulty) alsoConsumes(t *sluice.Take, amount func(i int) int64) {
 	for i, d := range t.Demands {
-		if d.Cost = amount(i); d.Cost != 0 && d.Limit.Algorithm != sluice.Concurrency {
+		if d.Cost = sluice.Thousandths(amount(i)); d.Cost.Thousandths() != 0 && d.Limit.Algorithm != sluice.Concurrency {
 			var ignored sluice.Decision
 			f.Model.Adjust(context.Background(), []sluice.Demand{d}, &ignored) //nolint:errcheck // the take went well
 		}
@@ -172,9 +172,9 @@ func (f *faulty) alsoConsumes(t *sluice.Take, amount func(i int) sluice.Tokens) 
 func burnsFraction(m *Model) sluice.Store {
 	return &faulty{Model: m, after: func(f *faulty, t *sluice.Take, d *sluice.Decision) {
 		if t.UpTo && d.Allowed && !t.Peek {
-			f.alsoConsumes(t, func(i int) sluice.Tokens {
-				if d.Results[i].Consumed < t.Demands[i].Charge() {
-					return max(d.Results[i].Remaining, 0) % sluice.Token
+			f.alsoConsumes(t, func(i int) int64 {
+				if d.Results[i].Consumed.Thousandths() < t.Demands[i].Charge().Thousandths() {
+					return max(d.Results[i].Remaining.Thousandths(), 0) % sluice.Token
 				}
 				return 0
 			})
@@ -186,8 +186,8 @@ func burnsFraction(m *Model) sluice.Store {
 func booksWhatCameBack(m *Model) sluice.Store {
 	return &faulty{Model: m, adjusted: func(_ *faulty, _ []sluice.Demand, d *sluice.Decision) {
 		for i := range d.Results {
-			if r := &d.Results[i]; r.Consumed < 0 {
-				r.Consumed = -r.Returned
+			if r := &d.Results[i]; r.Consumed.Thousandths() < 0 {
+				r.Consumed = sluice.Thousandths(-r.Returned.Thousandths())
 			}
 		}
 	}}

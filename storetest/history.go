@@ -18,7 +18,7 @@ type Event struct {
 
 	// Amount is what was consumed, Result.Consumed, or, negative, what came
 	// back of a refund: Result.Returned.
-	Amount sluice.Tokens
+	Amount int64
 }
 
 // History is what happened to one bucket, by whomever and in any order. The
@@ -28,21 +28,21 @@ type History struct {
 }
 
 // Add records an event.
-func (h *History) Add(call, ret int64, amount sluice.Tokens) {
+func (h *History) Add(call, ret int64, amount int64) {
 	h.Events = append(h.Events, Event{call, ret, amount})
 }
 
 // Interval is a stretch of time, both ends included, with what certainly
 // passed in it and what may pass.
 type Interval struct {
-	Start, End int64         // microseconds
-	Net        sluice.Tokens // consumed less refunded
-	Bound      sluice.Tokens
+	Start, End int64 // microseconds
+	Net        int64 // consumed less refunded
+	Bound      int64
 }
 
 func (i Interval) String() string {
 	return fmt.Sprintf("%s from %d to %d (%s), where %s may pass",
-		i.Net, i.Start, i.End, time.Duration(i.End-i.Start)*time.Microsecond, i.Bound)
+		sluice.Thousandths(i.Net), i.Start, i.End, time.Duration(i.End-i.Start)*time.Microsecond, sluice.Thousandths(i.Bound))
 }
 
 // Report is what a history amounts to under a limit.
@@ -147,7 +147,7 @@ func (e *Event) counts() int64 {
 
 // fixed adds up each aligned window.
 func (h *History) fixed(spec *bucket.Spec, whole Interval) (Report, error) {
-	bound := spec.Limit.Amount
+	bound := spec.Limit.Amount.Thousandths()
 	windows := map[int64]*Interval{}
 	for t := whole.Start; t <= whole.End; {
 		start, end := spec.Window(t)
@@ -183,8 +183,8 @@ func (h *History) fixed(spec *bucket.Spec, whole Interval) (Report, error) {
 
 // inFlight adds up what is in flight at each moment.
 func (h *History) inFlight(l sluice.Limit, whole Interval) (Report, error) {
-	worst := Interval{Start: whole.Start, End: whole.Start, Bound: l.Amount}
-	net := sluice.Tokens(0)
+	worst := Interval{Start: whole.Start, End: whole.Start, Bound: l.Amount.Thousandths()}
+	net := int64(0)
 	events := h.byReturn()
 	for i := range events {
 		at := events[i].counts()

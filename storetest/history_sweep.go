@@ -36,11 +36,11 @@ func (h *History) sweep(l sluice.Limit, whole Interval) (Report, error) {
 	if err := h.inRange(amount, period, whole); err != nil {
 		return Report{}, err
 	}
-	bound := func(start, end int64) sluice.Tokens {
+	bound := func(start, end int64) int64 {
 		if length == 0 {
-			return l.Capacity() + sluice.Tokens((end-start)*amount/period)
+			return l.Capacity().Thousandths() + ((end - start) * amount / period)
 		}
-		return l.Amount * sluice.Tokens((end-start)/length+1)
+		return l.Amount.Thousandths() * ((end-start)/length + 1)
 	}
 	whole.Bound = bound(whole.Start, whole.End)
 
@@ -52,9 +52,9 @@ func (h *History) sweep(l sluice.Limit, whole Interval) (Report, error) {
 		ev := &events[i]
 		end := ev.counts()
 		if ev.Amount < 0 {
-			tree.add(ev.Return, int64(ev.Amount)*period, none)
+			tree.add(ev.Return, ev.Amount*period, none)
 		} else if length == 0 || ev.Call > end-length {
-			tree.add(ev.Call, int64(ev.Amount)*period, (ev.Call-whole.Start)*amount)
+			tree.add(ev.Call, ev.Amount*period, (ev.Call-whole.Start)*amount)
 		}
 		if i+1 < len(events) && events[i+1].counts() == end {
 			continue // all that happens at one moment counts together
@@ -73,7 +73,7 @@ func (h *History) sweep(l sluice.Limit, whole Interval) (Report, error) {
 			least = over
 			worst = Interval{
 				Start: start, End: end, Bound: bound(start, end),
-				Net: sluice.Tokens((value - (start-whole.Start)*amount) / period),
+				Net: ((value - (start-whole.Start)*amount) / period),
 			}
 		}
 	}

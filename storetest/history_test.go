@@ -13,7 +13,7 @@ import (
 
 func TestHistoryByHand(t *testing.T) {
 	const second = int64(1_000_000)
-	at := func(t int64, tokens int64) Event { return Event{t, t, sluice.Tokens(tokens) * sluice.Token} }
+	at := func(t int64, tokens int64) Event { return Event{t, t, tokens * sluice.Token} }
 	for _, test := range []struct {
 		name   string
 		limit  string
@@ -82,8 +82,8 @@ func TestHistoryRefusesNonsense(t *testing.T) {
 	if h.Check(sluice.MustParse("10/s")) == nil {
 		t.Error("an event that ends before it starts was accepted")
 	}
-	h = History{[]Event{{0, 1, sluice.MaxTokens}, {1 << 50, 1 << 51, 1}}}
-	if h.Check(sluice.Limit{Amount: 7, Period: 1_000_003 * time.Microsecond}) == nil {
+	h = History{[]Event{{0, 1, sluice.MaxThousandths}, {1 << 50, 1 << 51, 1}}}
+	if h.Check(sluice.Limit{Amount: sluice.Thousandths(7), Period: 1_000_003 * time.Microsecond}) == nil {
 		t.Error("sums that overflow were accepted")
 	}
 	if h.Check(sluice.Limit{}) == nil {
@@ -99,8 +99,8 @@ const unit = 125
 func TestHistoryAgreesWithBruteForce(t *testing.T) {
 	limits := []sluice.Limit{
 		sluice.MustParse("10/s burst 20"),
-		{Amount: 7000, Period: 3 * unit * time.Microsecond, Burst: 5000},
-		{Amount: 3000, Period: 7 * unit * time.Microsecond},
+		{Amount: sluice.Thousandths(7000), Period: 3 * unit * time.Microsecond, Burst: sluice.Thousandths(5000)},
+		{Amount: sluice.Thousandths(3000), Period: 7 * unit * time.Microsecond},
 		sluice.MustParse("9/1ms sliding"),
 		sluice.MustParse("9/1ms fixed"),
 		sluice.MustParse("9 concurrent"),
@@ -112,7 +112,7 @@ func TestHistoryAgreesWithBruteForce(t *testing.T) {
 		var h History
 		for range 1 + r.IntN(12) {
 			call := r.Int64N(40)
-			amount := sluice.Tokens(1+r.Int64N(5)) * sluice.Token
+			amount := (1 + r.Int64N(5)) * sluice.Token
 			if r.IntN(4) == 0 {
 				amount = -amount
 			}
@@ -140,10 +140,10 @@ func TestHistoryAgreesWithBruteForce(t *testing.T) {
 // excess is how far i is over the bound, as a whole number.
 func excess(i Interval, l sluice.Limit) int64 {
 	if l.Algorithm != sluice.TokenBucket {
-		return int64(i.Net - i.Bound)
+		return (i.Net - i.Bound)
 	}
 	amount, period := l.Rate()
-	return int64(i.Net-l.Capacity())*period - (i.End-i.Start)*amount
+	return (i.Net-l.Capacity().Thousandths())*period - (i.End-i.Start)*amount
 }
 
 func bruteForce(h *History, l sluice.Limit) Interval {
@@ -152,8 +152,8 @@ func bruteForce(h *History, l sluice.Limit) Interval {
 		first, last = min(first, ev.Call), max(last, ev.Return)
 	}
 	worst, found := Interval{}, false
-	try := func(i Interval, net sluice.Tokens) {
-		i.Net, i.Bound = net, l.Amount
+	try := func(i Interval, net int64) {
+		i.Net, i.Bound = net, l.Amount.Thousandths()
 		if !found || excess(i, l) > excess(worst, l) {
 			worst, found = i, true
 		}
@@ -186,7 +186,7 @@ func bruteForce(h *History, l sluice.Limit) Interval {
 }
 
 // certain is what passed from s to e for sure, and whether anything did.
-func (h *History) certain(s, e int64) (net sluice.Tokens, admitted bool) {
+func (h *History) certain(s, e int64) (net int64, admitted bool) {
 	for _, ev := range h.Events {
 		switch {
 		case ev.Amount > 0 && s <= ev.Call && ev.Return <= e:

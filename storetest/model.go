@@ -141,15 +141,15 @@ func (w *working) consume(amount int64, f bucket.Holder) int64 {
 // refund gives back what was taken at or after since. All of it counts as
 // refunded; what came back is the answer.
 func (w *working) refund(r *sluice.Result, amount, since int64) {
-	r.Consumed = sluice.Tokens(-amount)
-	r.Returned = sluice.Tokens(w.spec.Refund(&w.state, w.view, amount, since))
+	r.Consumed = sluice.Thousandths(-amount)
+	r.Returned = sluice.Thousandths(w.spec.Refund(&w.state, w.view, amount, since))
 	w.look()
 }
 
 // fill writes what the bucket is like into r.
 func (w *working) fill(r *sluice.Result) {
-	r.Remaining = sluice.Tokens(w.view.Remaining())
-	r.Free = sluice.Tokens(w.view.Free())
+	r.Remaining = sluice.Thousandths(w.view.Remaining())
+	r.Free = sluice.Thousandths(w.view.Free())
 	r.ResetAfter = duration(w.spec.ResetIn(&w.state, w.view))
 }
 
@@ -193,9 +193,9 @@ func (m *Model) Adjust(_ context.Context, changes []sluice.Demand, d *sluice.Dec
 		at = max(at, w.view.Now)
 		r := &results[i]
 		r.Fits = true
-		switch cost := int64(changes[i].Cost); {
+		switch cost := changes[i].Cost.Thousandths(); {
 		case cost > 0:
-			r.Consumed = sluice.Tokens(w.consume(cost, bucket.Holder{}))
+			r.Consumed = sluice.Thousandths(w.consume(cost, bucket.Holder{}))
 			m.write(w)
 		case cost < 0:
 			w.refund(r, -cost, w.view.Now)

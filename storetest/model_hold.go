@@ -35,23 +35,23 @@ func (m *Model) Hold(_ context.Context, requests []sluice.HoldRequest, grants []
 
 func (m *Model) hold(q *sluice.HoldRequest, spec *bucket.Spec, now int64) sluice.Grant {
 	if q.Previous != (sluice.HoldID{}) {
-		m.close(q.Key, q.Previous, q.Spent, now)
+		m.close(q.Key, q.Previous, q.Spent.Thousandths(), now)
 	}
 	w := m.open(q.Key, spec, now)
 	g := sluice.Grant{Now: time.UnixMicro(w.view.Now), Recalled: w.state.Recalled(w.view)}
-	least := max(int64(q.Min), 1)
-	if amount := spec.Grantable(&w.state, w.view, least, int64(q.Max)); amount > 0 {
+	least := max(q.Min.Thousandths(), 1)
+	if amount := spec.Grantable(&w.state, w.view, least, q.Max.Thousandths()); amount > 0 {
 		expires := spec.Hold(&w.state, w.view, bucket.Hold{
 			ID: q.ID, Amount: amount, Expires: w.view.Now + q.TTL.Microseconds(),
 		})
 		w.look()
 		m.write(w)
-		g.Amount, g.Expires = sluice.Tokens(amount), time.UnixMicro(expires)
+		g.Amount, g.Expires = sluice.Thousandths(amount), time.UnixMicro(expires)
 	} else {
 		g.RetryIn = duration(spec.HoldableIn(&w.state, w.view, least))
 		g.Held = spec.Holdable() && w.view.ForHeld(least)
 	}
-	g.Remaining, g.Free = sluice.Tokens(w.view.Remaining()), sluice.Tokens(w.view.Free())
+	g.Remaining, g.Free = sluice.Thousandths(w.view.Remaining()), sluice.Thousandths(w.view.Free())
 	return g
 }
 
@@ -64,20 +64,20 @@ func (m *Model) Return(_ context.Context, returns []sluice.HoldReturn) error {
 		return err
 	}
 	for i := range returns {
-		m.close(returns[i].Key, returns[i].ID, returns[i].Spent, now)
+		m.close(returns[i].Key, returns[i].ID, returns[i].Spent.Thousandths(), now)
 	}
 	return nil
 }
 
 // close ends a hold of which spent was used. One that is unknown or expired
 // is ignored: what is not returned in time counts as spent already.
-func (m *Model) close(key sluice.Key, id sluice.HoldID, spent sluice.Tokens, now int64) {
+func (m *Model) close(key sluice.Key, id sluice.HoldID, spent int64, now int64) {
 	e := m.buckets[key]
 	if e == nil {
 		return
 	}
 	w := m.openAsIs(key, e.spec, now)
-	if w.spec.Leave(&w.state, w.view, id) || w.spec.Return(&w.state, w.view, id, int64(spent)) {
+	if w.spec.Leave(&w.state, w.view, id) || w.spec.Return(&w.state, w.view, id, spent) {
 		m.write(w)
 	}
 }

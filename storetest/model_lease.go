@@ -54,7 +54,7 @@ func (m *Model) remember(t *sluice.Take, p *plan) {
 	r.answer.Results = slices.Clone(p.results)
 	effect := p.allowed
 	for i := range p.results {
-		r.costs[i] = int64(p.results[i].Consumed)
+		r.costs[i] = p.results[i].Consumed.Thousandths()
 		effect = effect || r.costs[i] != 0
 	}
 	if effect {
@@ -136,12 +136,12 @@ func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decisi
 	results := make([]sluice.Result, len(buckets))
 	for i, w := range buckets {
 		results[i].Fits = true
-		if !r.ended && r.answer.Results[i].Consumed > 0 {
+		if !r.ended && r.answer.Results[i].Consumed.Thousandths() > 0 {
 			change := costs[i] - r.costs[i]
 			switch taken := r.take.Demands[i].Limit; {
 			case !alike(taken, w.spec.Limit):
 				if taken.Algorithm != sluice.Concurrency {
-					results[i].Consumed = sluice.Tokens(change)
+					results[i].Consumed = sluice.Thousandths(change)
 				}
 			default:
 				w.settle(&results[i], r, s.Action, change, expires)
@@ -169,11 +169,11 @@ func (r *receipt) settled(s *sluice.Settlement) ([]int64, error) {
 				continue
 			}
 			known = true
-			if demand.Limit.Algorithm == sluice.Concurrency && int64(c.Cost) != costs[i] {
+			if demand.Limit.Algorithm == sluice.Concurrency && c.Cost.Thousandths() != costs[i] {
 				return nil, bucket.LeaseCostError(c.Limit, true)
 			}
-			if r.answer.Results[i].Consumed > 0 {
-				costs[i] = int64(c.Cost)
+			if r.answer.Results[i].Consumed.Thousandths() > 0 {
+				costs[i] = c.Cost.Thousandths()
 			}
 		}
 		if !known {
@@ -213,7 +213,7 @@ func (w *working) settle(res *sluice.Result, r *receipt, a sluice.Action, change
 	if w.spec.Limit.Algorithm != sluice.Concurrency {
 		switch {
 		case change > 0:
-			res.Consumed = sluice.Tokens(w.consume(change, bucket.Holder{}))
+			res.Consumed = sluice.Thousandths(w.consume(change, bucket.Holder{}))
 		case change < 0:
 			w.refund(res, -change, r.at)
 		}
@@ -225,8 +225,8 @@ func (w *working) settle(res *sluice.Result, r *receipt, a sluice.Action, change
 	case sluice.Commit:
 		w.spec.Alight(&w.state, w.view, r.take.ID)
 	case sluice.Release:
-		res.Returned = sluice.Tokens(w.spec.Alight(&w.state, w.view, r.take.ID))
-		res.Consumed = -res.Returned
+		res.Returned = sluice.Thousandths(w.spec.Alight(&w.state, w.view, r.take.ID))
+		res.Consumed = sluice.Thousandths(-res.Returned.Thousandths())
 	}
 	w.look()
 }

@@ -32,9 +32,9 @@ func (m *Model) List(_ context.Context, q sluice.Query) (sluice.Page, error) {
 		page.Buckets = append(page.Buckets, sluice.Bucket{
 			Key:       k,
 			Limit:     w.spec.Limit,
-			Remaining: sluice.Tokens(w.view.Remaining()),
-			Held:      sluice.Tokens(w.view.Held),
-			Consumed:  sluice.Tokens(w.spec.ConsumedBy(&w.state, w.view)),
+			Remaining: sluice.Thousandths(w.view.Remaining()),
+			Held:      sluice.Thousandths(w.view.Held),
+			Consumed:  sluice.Thousandths(w.spec.ConsumedBy(&w.state, w.view)),
 			Reset:     duration(w.spec.ResetIn(&w.state, w.view)),
 			LastTaken: w.spec.LastTaken(&w.state),
 			Tickets:   w.view.Tickets,

@@ -117,12 +117,12 @@ func (m *Model) plan(t *sluice.Take, specs []*bucket.Spec, now int64) plan {
 func asks(t *sluice.Take, buckets []*working) []int64 {
 	ask := make([]int64, len(buckets))
 	for i := range t.Demands {
-		ask[i] = int64(t.Demands[i].Charge())
+		ask[i] = t.Demands[i].Charge().Thousandths()
 	}
 	if !t.UpTo {
 		return ask
 	}
-	const token = int64(sluice.Token)
+	const token = sluice.Token
 	charge := ask[0] // the same in every demand
 	n := charge
 	for i, w := range buckets {
@@ -152,7 +152,7 @@ func (m *Model) carryOut(t *sluice.Take, p *plan) {
 		case p.allowed && r.Fits:
 			amount = p.ask[i]
 		case !p.allowed && counted:
-			amount = int64(demand.Charge())
+			amount = demand.Charge().Thousandths()
 		case !p.allowed && !r.Fits && !demand.Shadow:
 			if w.spec.Recall(&w.state, w.view, p.ask[i]) || w.repaced {
 				m.write(w)
@@ -160,7 +160,7 @@ func (m *Model) carryOut(t *sluice.Take, p *plan) {
 		}
 		if amount > 0 {
 			holder := bucket.Holder{ID: t.ID, Cost: amount, Expires: p.expires(t)}
-			r.Consumed = sluice.Tokens(w.consume(amount, holder))
+			r.Consumed = sluice.Thousandths(w.consume(amount, holder))
 			m.write(w)
 		}
 	}

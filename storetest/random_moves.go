@@ -37,10 +37,10 @@ func (p *player) limit(k sluice.Key) sluice.Limit {
 }
 
 // cost is an amount that might make a difference.
-func (p *player) cost(l sluice.Limit) sluice.Tokens {
-	capacity := l.Capacity()
+func (p *player) cost(l sluice.Limit) int64 {
+	capacity := l.Capacity().Thousandths()
 	if l.Algorithm == sluice.Concurrency {
-		return sluice.Tokens(p.Int64N(int64(capacity/sluice.Token)+2)) * sluice.Token
+		return p.Int64N((capacity/sluice.Token)+2) * sluice.Token
 	}
 	switch p.IntN(10) {
 	case 0:
@@ -50,16 +50,16 @@ func (p *player) cost(l sluice.Limit) sluice.Tokens {
 	case 3:
 		return capacity
 	case 4:
-		return capacity + sluice.Tokens(p.IntN(2))
+		return capacity + int64(p.IntN(2))
 	case 5:
 		if d := p.last.decision; d != nil && len(d.Results) > 0 {
-			return max(d.Results[0].Remaining+sluice.Tokens(p.IntN(3)-1), 0)
+			return max(d.Results[0].Remaining.Thousandths()+int64(p.IntN(3)-1), 0)
 		}
 		return sluice.Token
 	case 6, 7:
-		return sluice.Tokens(1+p.Int64N(5)) * sluice.Token
+		return (1 + p.Int64N(5)) * sluice.Token
 	default:
-		return 1 + sluice.Tokens(p.Int64N(int64(capacity)))
+		return 1 + p.Int64N(capacity)
 	}
 }
 
@@ -68,7 +68,7 @@ func (p *player) demandsOf(n int) []sluice.Demand {
 	for i, k := range p.someKeys(n) {
 		l := p.limit(k)
 		demands[i] = sluice.Demand{
-			Key: k, Limit: l, Cost: p.cost(l),
+			Key: k, Limit: l, Cost: sluice.Thousandths(p.cost(l)),
 			Shadow: p.chance(10), CountRefused: p.chance(10),
 			Critical: p.chance(10), Level: sluice.Level(p.IntN(8)),
 		}
@@ -104,7 +104,7 @@ func (p *player) deciding(t sluice.Take) move {
 		}
 		for i := range t.Demands {
 			if t.UpTo || t.Demands[i].Limit.Algorithm == sluice.Concurrency {
-				t.Demands[i].Cost -= t.Demands[i].Cost % sluice.Token
+				t.Demands[i].Cost = sluice.Thousandths(t.Demands[i].Cost.Thousandths() - t.Demands[i].Cost.Thousandths()%sluice.Token)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func onceSome(p *player) move {
 		t.Demands = slices.Clone(t.Demands)
 		switch p.IntN(8) {
 		case 0:
-			t.Demands[0].Cost += sluice.Token
+			t.Demands[0].Cost = sluice.Thousandths(t.Demands[0].Cost.Thousandths() + sluice.Token)
 			t.UpTo = false
 		case 1:
 			t.Demands[0].Limit = p.anyLimit()
@@ -194,7 +194,7 @@ func settleSome(p *player) move {
 		st.ID = t.ID
 		d := pick(p.Rand, t.Demands)
 		if st.Action != sluice.Release && p.chance(60) {
-			st.Costs = append(st.Costs, sluice.LimitCost{Limit: d.Key.Limit, Cost: p.cost(d.Limit)})
+			st.Costs = append(st.Costs, sluice.LimitCost{Limit: d.Key.Limit, Cost: sluice.Thousandths(p.cost(d.Limit))})
 		}
 		if p.chance(3) {
 			st.Costs = append(st.Costs, sluice.LimitCost{Limit: "unknown"})
@@ -220,15 +220,15 @@ func adjustSome(p *player) move {
 		c := &changes[i]
 		for c.Limit.Algorithm == sluice.Concurrency {
 			c.Limit = p.anyLimit()
-			c.Cost = p.cost(c.Limit)
+			c.Cost = sluice.Thousandths(p.cost(c.Limit))
 		}
 		if p.chance(50) {
-			c.Cost = -c.Cost
+			c.Cost = sluice.Thousandths(-c.Cost.Thousandths())
 		}
 		if p.chance(2) {
-			c.Cost *= 1_000_000
+			c.Cost = sluice.Thousandths(c.Cost.Thousandths() * 1_000_000)
 		}
-		c.Cost = min(max(c.Cost, -sluice.MaxTokens), sluice.MaxTokens)
+		c.Cost = sluice.Thousandths(min(max(c.Cost.Thousandths(), -sluice.MaxThousandths), sluice.MaxThousandths))
 	}
 	m := move{text: "adjust" + describeDemands(changes)}
 	for i := range changes {
@@ -259,24 +259,24 @@ func holdSome(p *player) move {
 		l := p.limit(k)
 		p.seq++
 		q := sluice.HoldRequest{
-			Key: k, Limit: l, ID: holdID(p.seq), Max: max(p.cost(l), 1),
+			Key: k, Limit: l, ID: holdID(p.seq), Max: sluice.Thousandths(max(p.cost(l), 1)),
 			TTL: time.Microsecond + p.upTo(pick(p.Rand, []time.Duration{time.Millisecond, 5 * time.Second, 5 * time.Minute})),
 		}
 		if p.chance(50) {
-			q.Min = sluice.Tokens(p.Int64N(int64(q.Max) + 1))
+			q.Min = sluice.Thousandths(p.Int64N(q.Max.Thousandths() + 1))
 		}
 		if h := p.someHold(); h != nil && p.chance(40) {
 			q.Key, q.Limit, q.Previous, q.Spent = h.Key, p.limit(h.Key), h.ID, h.Spent
 		}
 		requests[i] = q
-		p.holds = append(p.holds, sluice.HoldReturn{Key: q.Key, Limit: q.Limit, ID: q.ID, Spent: sluice.Tokens(p.Int64N(int64(q.Max) + 2))})
+		p.holds = append(p.holds, sluice.HoldReturn{Key: q.Key, Limit: q.Limit, ID: q.ID, Spent: sluice.Thousandths(p.Int64N(q.Max.Thousandths() + 2))})
 		m.keys = append(m.keys, q.Key)
 		m.text += fmt.Sprintf(" [%s %s #%d %s..%s for %s, after #%d spent %s]",
 			keyName(q.Key), q.Limit, q.ID.Seq, q.Min, q.Max, q.TTL, q.Previous.Seq, q.Spent)
 	}
 	m.do = func(_ *sluice.Limiter, s sluice.Store) outcome {
 		grants := make([]sluice.Grant, len(requests))
-		grants[0].Amount = 12345 // stale: all of it must be written over
+		grants[0].Amount = sluice.Thousandths(12345) // stale: all of it must be written over
 		err := s.Hold(p.tb.Context(), requests, grants)
 		return outcome{grants: grants, err: err}
 	}

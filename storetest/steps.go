@@ -138,7 +138,7 @@ func settle(id string, action sluice.Action, c costs) op {
 	return func(s *stage) string {
 		st := sluice.Settlement{ID: s.id(id), Action: action}
 		for name, tokens := range c {
-			st.Costs = append(st.Costs, sluice.LimitCost{Limit: name, Cost: amount(tokens)})
+			st.Costs = append(st.Costs, sluice.LimitCost{Limit: name, Cost: sluice.Thousandths(amount(tokens))})
 		}
 		d, err := s.limiter.Settle(s.tb.Context(), st)
 		return tell(&d, err)
@@ -181,7 +181,7 @@ func rehold(seq uint64, ttl time.Duration, n need, least float64, previous uint6
 	return func(s *stage) string {
 		q := sluice.HoldRequest{
 			Key: s.key(n.name), Limit: sluice.MustParse(n.limit), ID: holdID(seq),
-			Min: amount(least), Max: amount(n.tokens), TTL: ttl, Spent: amount(spent),
+			Min: sluice.Thousandths(amount(least)), Max: sluice.Thousandths(amount(n.tokens)), TTL: ttl, Spent: sluice.Thousandths(amount(spent)),
 		}
 		if previous != 0 {
 			q.Previous = holdID(previous)
@@ -197,7 +197,7 @@ func rehold(seq uint64, ttl time.Duration, n need, least float64, previous uint6
 func giveBack(seq uint64, n need) op {
 	return func(s *stage) string {
 		err := s.store.Return(s.tb.Context(), []sluice.HoldReturn{{
-			Key: s.key(n.name), Limit: sluice.MustParse(n.limit), ID: holdID(seq), Spent: amount(n.tokens),
+			Key: s.key(n.name), Limit: sluice.MustParse(n.limit), ID: holdID(seq), Spent: sluice.Thousandths(amount(n.tokens)),
 		}})
 		if err != nil {
 			return tellError(err)

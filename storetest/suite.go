@@ -130,14 +130,14 @@ func (s *stage) key(name string) sluice.Key {
 
 // demand is a demand of some tokens of the bucket of that name.
 func (s *stage) demand(name string, limit string, tokens float64) sluice.Demand {
-	return sluice.Demand{Key: s.key(name), Limit: sluice.MustParse(limit), Cost: amount(tokens)}
+	return sluice.Demand{Key: s.key(name), Limit: sluice.MustParse(limit), Cost: sluice.Thousandths(amount(tokens))}
 }
 
-func amount(tokens float64) sluice.Tokens {
+func amount(tokens float64) int64 {
 	if tokens < 0 {
 		return -amount(-tokens)
 	}
-	return sluice.Tokens(tokens*float64(sluice.Token) + 0.5)
+	return int64(tokens*float64(sluice.Token) + 0.5)
 }
 
 // expect is an error unless got is want.

@@ -36,9 +36,9 @@ func tell(d *sluice.Decision, err error) string {
 	for i := range d.Results {
 		r := &d.Results[i]
 		b.WriteString([]string{":", " |"}[min(i, 1)])
-		if r.Consumed != 0 {
+		if r.Consumed.Thousandths() != 0 {
 			fmt.Fprintf(&b, " took %s", r.Consumed)
-			if r.Consumed < 0 && r.Returned != -r.Consumed {
+			if r.Consumed.Thousandths() < 0 && r.Returned.Thousandths() != -r.Consumed.Thousandths() {
 				fmt.Fprintf(&b, " of which %s back", r.Returned)
 			}
 			b.WriteByte(',')
@@ -84,7 +84,7 @@ func tellError(err error) string {
 //	held 10 for 5s, 20 left, 10 free
 //	nothing, 3 left, 3 free, retry in 200ms, recalled
 func tellGrant(g *sluice.Grant) string {
-	if g.Amount != 0 {
+	if g.Amount.Thousandths() != 0 {
 		return fmt.Sprintf("held %s for %s, %s left, %s free", g.Amount, g.Expires.Sub(g.Now), g.Remaining, g.Free)
 	}
 	s := fmt.Sprintf("nothing, %s left, %s free", g.Remaining, g.Free)
@@ -110,7 +110,7 @@ func tellPage(p *sluice.Page) string {
 	for i := range p.Buckets {
 		b := &p.Buckets[i]
 		line := fmt.Sprintf("%s %s: %s left", b.Key.Limit, b.Limit, b.Remaining)
-		if b.Held != 0 {
+		if b.Held.Thousandths() != 0 {
 			line += fmt.Sprintf(", %s held", b.Held)
 		}
 		if b.Tickets != 0 {

@@ -94,8 +94,8 @@ func trapDrift(tb testing.TB, open Open) error {
 		every time.Duration
 	}{
 		{sluice.Per(100, time.Minute), time.Millisecond},
-		{sluice.Limit{Amount: 7000, Period: 3 * time.Second}, 431 * time.Microsecond},
-		{sluice.Limit{Amount: 3, Period: 7 * time.Microsecond}, time.Microsecond},
+		{sluice.Limit{Amount: sluice.Thousandths(7000), Period: 3 * time.Second}, 431 * time.Microsecond},
+		{sluice.Limit{Amount: sluice.Thousandths(3), Period: 7 * time.Microsecond}, time.Microsecond},
 	} {
 		s := onStage(tb, open)
 		demand := sluice.Demand{Key: s.key("a"), Limit: test.limit, Cost: test.limit.Capacity()}
@@ -103,7 +103,7 @@ func trapDrift(tb testing.TB, open Open) error {
 			return err
 		}
 		const polls = 600
-		demand.Cost = 1
+		demand.Cost = sluice.Thousandths(1)
 		took := int64(0)
 		for range polls {
 			s.clock.advance(test.every)
@@ -111,7 +111,7 @@ func trapDrift(tb testing.TB, open Open) error {
 			if err != nil {
 				return err
 			}
-			took += int64(d.Results[0].Consumed)
+			took += d.Results[0].Consumed.Thousandths()
 		}
 		d, err := s.decide(sluice.Take{Demands: []sluice.Demand{demand}, Peek: true})
 		if err != nil {
@@ -119,7 +119,7 @@ func trapDrift(tb testing.TB, open Open) error {
 		}
 		a, p := test.limit.Rate()
 		if err := expect(fmt.Sprintf("%s asked every %s: came back", test.limit, test.every),
-			took+int64(d.Results[0].Remaining), polls*test.every.Microseconds()*a/p); err != nil {
+			took+d.Results[0].Remaining.Thousandths(), polls*test.every.Microseconds()*a/p); err != nil {
 			return err
 		}
 	}
@@ -150,15 +150,15 @@ func trapIdleBurst(tb testing.TB, open Open) error {
 		demand := s.demand("a", limit, 1)
 		for _, idle := range []time.Duration{0, time.Hour, 1000 * time.Hour, time.Minute} {
 			s.clock.advance(idle)
-			took := sluice.Tokens(0)
+			took := int64(0)
 			for range 210 {
 				d, err := s.take(demand)
 				if err != nil {
 					return err
 				}
-				took += d.Results[0].Consumed
+				took += d.Results[0].Consumed.Thousandths()
 			}
-			if err := expect(fmt.Sprintf("%s, idle for %s: took", limit, idle), took, demand.Limit.Capacity()); err != nil {
+			if err := expect(fmt.Sprintf("%s, idle for %s: took", limit, idle), took, demand.Limit.Capacity().Thousandths()); err != nil {
 				return err
 			}
 		}
@@ -173,12 +173,12 @@ func trapRetry(tb testing.TB, open Open) error {
 	for _, limit := range []string{tenPer, "7/3s burst 5", "100/minute", "3/7us burst 4", "13/24h", "10/minute fixed", "10/day Europe/Madrid"} {
 		s := onStage(tb, open)
 		demand := s.demand("a", limit, 1)
-		capacity := int64(demand.Limit.Capacity())
+		capacity := demand.Limit.Capacity().Thousandths()
 		for takes, refused := 0, 0; refused < 25; takes++ {
 			if takes > 1000 {
 				return fmt.Errorf("%s: hardly anything is refused", limit)
 			}
-			demand.Cost = sluice.Tokens(1 + r.Int64N(capacity))
+			demand.Cost = sluice.Thousandths(1 + r.Int64N(capacity))
 			d, err := s.take(demand)
 			if err != nil {
 				return err
@@ -217,17 +217,17 @@ func trapDisagree(tb testing.TB, open Open) error {
 	} {
 		s := onStage(tb, open)
 		both := sluice.MustParse(test.both)
-		step := max(both.Period/time.Duration(both.Amount/sluice.Token)/7, time.Microsecond)
+		step := max(both.Period/time.Duration(both.Amount.Thousandths()/sluice.Token)/7, time.Microsecond)
 		var h History
 		for i := range 400 {
 			demand := s.demand("a", []string{test.a, test.b}[i%2], 1)
-			demand.Cost = sluice.Tokens(100 * (1 + i%5))
+			demand.Cost = sluice.Thousandths(int64(100 * (1 + i%5)))
 			d, err := s.take(demand)
 			if err != nil {
 				return err
 			}
 			now := s.clock.now().UnixMicro()
-			h.Add(now, now, d.Results[0].Consumed)
+			h.Add(now, now, d.Results[0].Consumed.Thousandths())
 			if i%4 == 3 {
 				s.clock.advance(step)
 			}
@@ -247,7 +247,7 @@ func trapLeaseMint(tb testing.TB, open Open) error {
 	var h History
 	note := func(d *sluice.Decision) {
 		now := s.clock.now().UnixMicro()
-		h.Add(now, now, d.Results[0].Consumed)
+		h.Add(now, now, d.Results[0].Consumed.Thousandths())
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 60 {
@@ -261,13 +261,13 @@ func trapLeaseMint(tb testing.TB, open Open) error {
 			s.clock.advance(time.Duration(r.IntN(200)) * time.Millisecond)
 			if d.Allowed {
 				// Never above what it first took, so that there is no debt.
-				st := sluice.Settlement{ID: id, Costs: []sluice.LimitCost{{Limit: "a", Cost: sluice.Tokens(r.IntN(5000))}}}
+				st := sluice.Settlement{ID: id, Costs: []sluice.LimitCost{{Limit: "a", Cost: sluice.Thousandths(int64(r.IntN(5000)))}}}
 				settled, err := s.limiter.Settle(s.tb.Context(), st)
 				if err != nil {
 					return err
 				}
 				note(&settled)
-				if settled.Results[0].Consumed > 0 && settled.Results[0].Remaining < 0 {
+				if settled.Results[0].Consumed.Thousandths() > 0 && settled.Results[0].Remaining.Thousandths() < 0 {
 					if err := s.limiter.Reset(s.tb.Context(), demand.Key); err != nil {
 						return err
 					}
@@ -291,7 +291,7 @@ func trapHoldMint(tb testing.TB, open Open) error {
 		s := onStage(tb, open)
 		demand := s.demand("a", limit, 1)
 		var h History
-		note := func(n sluice.Tokens) {
+		note := func(n int64) {
 			now := s.clock.now().UnixMicro()
 			h.Add(now, now, n)
 		}
@@ -299,16 +299,16 @@ func trapHoldMint(tb testing.TB, open Open) error {
 		for i := range uint64(300) {
 			grants := make([]sluice.Grant, 1)
 			err := s.store.Hold(s.tb.Context(), []sluice.HoldRequest{{
-				Key: demand.Key, Limit: demand.Limit, ID: holdID(i + 1), Max: amount(float64(1 + r.IntN(20))), TTL: 300 * time.Millisecond,
+				Key: demand.Key, Limit: demand.Limit, ID: holdID(i + 1), Max: sluice.Thousandths(amount(float64(1 + r.IntN(20)))), TTL: 300 * time.Millisecond,
 			}}, grants)
 			if err != nil {
 				return err
 			}
 			g := grants[0]
-			spent := g.Amount * sluice.Tokens(r.IntN(3)) / 2
+			spent := g.Amount.Thousandths() * int64(r.IntN(3)) / 2
 			note(spent) // at once, which is the worst it can do
 			s.clock.advance(time.Duration(r.IntN(600)) * time.Millisecond)
-			back := sluice.HoldReturn{Key: demand.Key, Limit: demand.Limit, ID: holdID(i + 1), Spent: spent}
+			back := sluice.HoldReturn{Key: demand.Key, Limit: demand.Limit, ID: holdID(i + 1), Spent: sluice.Thousandths(spent)}
 			for range 1 + r.IntN(3) {
 				if err := s.store.Return(s.tb.Context(), []sluice.HoldReturn{back}); err != nil {
 					return err
@@ -318,7 +318,7 @@ func trapHoldMint(tb testing.TB, open Open) error {
 			if err != nil {
 				return err
 			}
-			note(d.Results[0].Consumed)
+			note(d.Results[0].Consumed.Thousandths())
 		}
 		if err := h.Check(demand.Limit); err != nil {
 			return fmt.Errorf("%s: %w", limit, err)
@@ -333,7 +333,7 @@ func trapNegative(tb testing.TB, open Open) error {
 	if _, err := s.take(demand); err != nil {
 		return err
 	}
-	demand.Cost = -amount(20)
+	demand.Cost = sluice.Thousandths(-amount(20))
 	for _, t := range []sluice.Take{{}, {Peek: true}, {UpTo: true}} {
 		t.Demands = []sluice.Demand{demand}
 		if d, err := s.decide(t); err == nil {
@@ -347,24 +347,24 @@ func trapNegative(tb testing.TB, open Open) error {
 // have to be exact.
 func trapLarge(tb testing.TB, open Open) error {
 	s := onStage(tb, open)
-	limit := sluice.Limit{Amount: sluice.MaxTokens, Period: time.Second} // 10⁹ thousandths in a microsecond
-	step := func(what string, cost sluice.Tokens, want string) error {
-		d, err := s.take(sluice.Demand{Key: s.key("a"), Limit: limit, Cost: cost})
+	limit := sluice.Limit{Amount: sluice.Thousandths(sluice.MaxThousandths), Period: time.Second} // 10⁹ thousandths in a microsecond
+	step := func(what string, cost int64, want string) error {
+		d, err := s.take(sluice.Demand{Key: s.key("a"), Limit: limit, Cost: sluice.Thousandths(cost)})
 		return errors.Join(err, expect(what, tell(&d, err), want))
 	}
 	if err := errors.Join(
-		step("all but one", sluice.MaxTokens-1, "yes: took 999999999999.999, 0.001 left, full in 1s"),
+		step("all but one", sluice.MaxThousandths-1, "yes: took 999999999999.999, 0.001 left, full in 1s"),
 		step("one too many", 2, "no: 0.001 left, retry in 1µs, full in 1s"),
 		step("the last one", 1, "yes: took 0.001, 0 left, full in 1s"),
 	); err != nil {
 		return err
 	}
 	s.clock.advance(999_999 * time.Microsecond)
-	if err := step("a microsecond early", sluice.MaxTokens, "no: 999999000000 left, retry in 1µs, full in 1µs"); err != nil {
+	if err := step("a microsecond early", sluice.MaxThousandths, "no: 999999000000 left, retry in 1µs, full in 1µs"); err != nil {
 		return err
 	}
 	// The longest period with an amount that just stays within 53 bits.
-	slow := sluice.Demand{Key: s.key("slow"), Limit: sluice.Limit{Amount: 56, Period: 5*365*24*time.Hour + time.Microsecond, Burst: sluice.MaxTokens}, Cost: 57}
+	slow := sluice.Demand{Key: s.key("slow"), Limit: sluice.Limit{Amount: sluice.Thousandths(56), Period: 5*365*24*time.Hour + time.Microsecond, Burst: sluice.Thousandths(sluice.MaxThousandths)}, Cost: sluice.Thousandths(57)}
 	if _, err := s.take(slow); err != nil {
 		return err
 	}
@@ -373,5 +373,5 @@ func trapLarge(tb testing.TB, open Open) error {
 	if err != nil {
 		return err
 	}
-	return expect("slow: "+tell(&d, nil), d.Results[0].Remaining, sluice.MaxTokens-2)
+	return expect("slow: "+tell(&d, nil), d.Results[0].Remaining.Thousandths(), sluice.MaxThousandths-2)
 }

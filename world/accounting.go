@@ -32,11 +32,11 @@ func (w *World) accounting() (failures []Failure) {
 	for _, t := range w.told {
 		w.book(expected, leases, t)
 	}
-	written := map[series]sluice.Tokens{}
+	written := map[series]int64{}
 	takes := map[series]int64{}
 	for s, row := range w.ledger.rows {
 		if s.span == catalog.Hourly {
-			written[s], takes[s] = sluice.Tokens(row.Amount), row.Count
+			written[s], takes[s] = row.Amount, row.Count
 			if expected[s] == nil {
 				expected[s] = &account{}
 			}
@@ -52,7 +52,7 @@ func (w *World) accounting() (failures []Failure) {
 		}
 		failures = append(failures, Failure{"accounting", a.last, fmt.Sprintf(
 			"%s/%s in the hour of %s: %s is written, and %s was taken less what was given back (%s less or %s more is excused)",
-			s.entity, s.limit, time.Unix(s.start, 0).UTC().Format(time.DateTime), got, a.sum, a.less, a.more)})
+			s.entity, s.limit, time.Unix(s.start, 0).UTC().Format(time.DateTime), sluice.Thousandths(got), sluice.Thousandths(a.sum), sluice.Thousandths(a.less), sluice.Thousandths(a.more))})
 	}
 	return append(failures, w.totals()...)
 }
@@ -71,7 +71,7 @@ func (w *World) totals() (failures []Failure) {
 	}
 	for s, off := range sums {
 		if off != 0 {
-			failures = append(failures, Failure{"accounting", 0, fmt.Sprintf("%s/%s: the lifetime counter differs from the sum of all hours by %s", s.entity, s.limit, sluice.Tokens(off))})
+			failures = append(failures, Failure{"accounting", 0, fmt.Sprintf("%s/%s: the lifetime counter differs from the sum of all hours by %s", s.entity, s.limit, sluice.Thousandths(off))})
 		}
 	}
 	return failures
@@ -79,8 +79,8 @@ func (w *World) totals() (failures []Failure) {
 
 // account is what should be written of one series.
 type account struct {
-	sum        sluice.Tokens
-	less, more sluice.Tokens // that may be written
+	sum        int64
+	less, more int64 // that may be written
 	takes      int64
 	last       time.Duration // it was changed
 }
@@ -90,10 +90,10 @@ type lease struct {
 	at     time.Duration
 	taken  time.Time
 	stored []time.Time // if the store may have it too: when it may have been taken there
-	asked  []sluice.Tokens
-	took   []sluice.Tokens
-	cost   []sluice.Tokens // now
-	unsure []sluice.Tokens // by how much it may be another
+	asked  []int64
+	took   []int64
+	cost   []int64 // now
+	unsure []int64 // by how much it may be another
 	keys   []sluice.Key
 	ended  bool
 	maybe  bool // it may have ended
@@ -113,14 +113,14 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 		le := &lease{taken: d.Time}
 		for i := range t.Take.Demands {
 			dm := &t.Take.Demands[i]
-			cost := dm.Charge()
+			cost := dm.Charge().Thousandths()
 			if t.Take.UpTo {
-				cost = min(cost, d.Granted)
+				cost = min(cost, d.Granted.Thousandths())
 			}
 			if dm.Shadow { // it counts what fits, and nothing without the store
-				cost = d.Results[i].Consumed
+				cost = d.Results[i].Consumed.Thousandths()
 			}
-			le.asked = append(le.asked, dm.Charge())
+			le.asked = append(le.asked, dm.Charge().Thousandths())
 			le.took, le.cost, le.unsure = append(le.took, cost), append(le.cost, cost), append(le.unsure, 0)
 			le.keys = append(le.keys, dm.Key)
 			if dm.Limit.Algorithm != sluice.Concurrency && !d.Repeated {
@@ -142,7 +142,7 @@ func (w *World) book(all map[series]*account, leases map[string]*lease, t *Told)
 		}
 	case t.Err == nil:
 		for i := range t.Changes {
-			w.bookOne(all, t, t.Changes[i].Key, d.Time, t.Changes[i].Cost, false)
+			w.bookOne(all, t, t.Changes[i].Key, d.Time, t.Changes[i].Cost.Thousandths(), false)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (w *World) bookSettlement(all map[series]*account, le *lease, t *Told) {
 		cost := le.cost[i]
 		for _, c := range t.Settled.Costs {
 			if c.Limit == key.Limit {
-				cost = c.Cost
+				cost = c.Cost.Thousandths()
 			}
 		}
 		if t.Settled.Action == sluice.Release {
@@ -208,11 +208,11 @@ func seriesOf(k sluice.Key, at time.Time) series {
 	return series{k.Entity, k.Limit, catalog.Hourly, at.UTC().Truncate(time.Hour).Unix()}
 }
 
-func (w *World) bookOne(all map[series]*account, t *Told, k sluice.Key, at time.Time, amount sluice.Tokens, take bool) {
+func (w *World) bookOne(all map[series]*account, t *Told, k sluice.Key, at time.Time, amount int64, take bool) {
 	a := accountOf(all, seriesOf(k, at))
 	a.sum += amount
 	if w.history.keep {
-		w.history.add(t.Return.At, "check", fmt.Sprintf("expects %s of %s for caller %d", amount, k, t.Caller>>16-1))
+		w.history.add(t.Return.At, "check", fmt.Sprintf("expects %s of %s for caller %d", sluice.Thousandths(amount), k, t.Caller>>16-1))
 	}
 	a.last = t.Return.At
 	if take && amount != 0 {

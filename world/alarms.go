@@ -13,7 +13,7 @@ import (
 type figure struct {
 	key       sluice.Key
 	limit     sluice.Limit
-	remaining sluice.Tokens
+	remaining int64
 	at        time.Duration
 	now       int64 // in the store's time
 }
@@ -44,12 +44,12 @@ func (w *World) alarms() (failures []Failure) {
 		heard[f.key] = append(heard[f.key], f)
 	}
 	for _, known := range w.store.reported {
-		if w.bucket(known.key).Other.Amount != 0 {
+		if w.bucket(known.key).Other.Amount.Thousandths() != 0 {
 			continue
 		}
 		least := known.remaining
 		if known.limit.Algorithm == sluice.TokenBucket {
-			least += sluice.Tokens(float64(known.limit.Amount) * alarmsWithin.Seconds() / known.limit.Period.Seconds())
+			least += int64(float64(known.limit.Amount.Thousandths()) * alarmsWithin.Seconds() / known.limit.Period.Seconds())
 		} else if spec, err := bucket.Compile(known.limit); err == nil {
 			if _, end := spec.Window(known.now); end-known.now < alarmsWithin.Microseconds() {
 				continue
@@ -58,7 +58,7 @@ func (w *World) alarms() (failures []Failure) {
 		if !slices.ContainsFunc(heard[known.key], func(f figure) bool {
 			return f.at >= known.at && f.at <= known.at+alarmsWithin && f.remaining <= least
 		}) {
-			failures = append(failures, Failure{"alarms", known.at, fmt.Sprintf("of %s %s remain, and no node hears of it", known.key, known.remaining)})
+			failures = append(failures, Failure{"alarms", known.at, fmt.Sprintf("of %s %s remain, and no node hears of it", known.key, sluice.Thousandths(known.remaining))})
 		}
 	}
 	return failures
@@ -69,7 +69,7 @@ func (w *World) hears(d *sluice.Demand, r *sluice.Result) {
 	if r.Unknown {
 		return
 	}
-	f := figure{key: d.Key, remaining: r.Remaining, at: w.elapsed()}
+	f := figure{key: d.Key, remaining: r.Remaining.Thousandths(), at: w.elapsed()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard = append(w.heard, f)
@@ -77,7 +77,7 @@ func (w *World) hears(d *sluice.Demand, r *sluice.Result) {
 
 // report remembers what remains after a node has reported what it spent. The
 // caller holds the mutex.
-func (t *truth) report(k sluice.Key, id sluice.HoldID, spent, remaining sluice.Tokens, limit sluice.Limit) {
+func (t *truth) report(k sluice.Key, id sluice.HoldID, spent, remaining int64, limit sluice.Limit) {
 	if now := t.world.clocks.now(); t.close(holdKey{k, id}, now) && spent > 0 {
 		t.reported = append(t.reported, figure{k, limit, remaining, t.world.elapsed(), now.UnixMicro()})
 	}

@@ -41,7 +41,7 @@ func (w *World) bound() (failures []Failure) {
 				failures = append(failures, Failure{"bound", 0, fmt.Sprintf("%s: %v", b.Key, err)})
 			} else if over := report.Worst.Net - report.Worst.Bound; over > l.slack {
 				failures = append(failures, Failure{"bound", l.when(report.Worst.End), fmt.Sprintf("%s, %s: %s, and %s of it are excused",
-					b.Key, l.limit, report.Err(), l.slack)})
+					b.Key, l.limit, report.Err(), sluice.Thousandths(l.slack))})
 			}
 		}
 	}
@@ -53,7 +53,7 @@ type life struct {
 	from    time.Duration
 	until   time.Duration
 	limit   sluice.Limit
-	slack   sluice.Tokens
+	slack   int64
 	history storetest.History
 	moments map[int64]time.Duration // of the bound's clock
 }
@@ -63,10 +63,10 @@ func (l *life) when(end int64) time.Duration { return l.moments[end] }
 // looser is a limit that lets pass what either of two does.
 func (b *Bucket) looser() sluice.Limit {
 	l := b.Limit
-	if b.Other.Amount != 0 {
-		l.Amount = max(l.Amount, b.Other.Amount)
+	if b.Other.Amount.Thousandths() != 0 {
+		l.Amount = sluice.Thousandths(max(l.Amount.Thousandths(), b.Other.Amount.Thousandths()))
 		if l.Algorithm == sluice.TokenBucket {
-			l.Burst = max(b.Limit.Capacity(), b.Other.Capacity())
+			l.Burst = sluice.Thousandths(max(b.Limit.Capacity().Thousandths(), b.Other.Capacity().Thousandths()))
 		}
 	}
 	return l
@@ -96,7 +96,7 @@ func (w *World) lives(b *Bucket) []*life {
 		}
 		l.limit, l.moments = b.looser(), map[int64]time.Duration{}
 		if holdAhead(l.limit) {
-			l.slack = w.excused(l) * l.limit.Capacity() / 5
+			l.slack = w.excused(l) * l.limit.Capacity().Thousandths() / 5
 		}
 	}
 	effects := w.byCaller()
@@ -105,7 +105,7 @@ func (w *World) lives(b *Bucket) []*life {
 			continue
 		}
 		for i := range t.Take.Demands {
-			if t.Take.Demands[i].Key != b.Key || t.Decision.Results[i].Consumed == 0 {
+			if t.Take.Demands[i].Key != b.Key || t.Decision.Results[i].Consumed.Thousandths() == 0 {
 				continue
 			}
 			from := t.Call
@@ -118,7 +118,7 @@ func (w *World) lives(b *Bucket) []*life {
 					from = e.Stamp
 				}
 			}
-			amount := t.Decision.Results[i].Consumed
+			amount := t.Decision.Results[i].Consumed.Thousandths()
 			add(lives, b, from, t.Return, amount)
 		}
 	}
@@ -137,10 +137,10 @@ func (w *World) settled(b *Bucket, lives []*life) {
 			r := &e.Decision.Results[i]
 			switch {
 			case e.Decision.Demands[i].Key != b.Key:
-			case r.Returned > 0:
-				add(lives, b, e.Stamp, e.Until, -r.Returned)
-			case e.Take == nil && r.Consumed > 0 && b.Limit.Algorithm == sluice.TokenBucket:
-				add(lives, b, e.Stamp, e.Until, min(r.Consumed, max(r.Free+r.Consumed, 0)))
+			case r.Returned.Thousandths() > 0:
+				add(lives, b, e.Stamp, e.Until, -r.Returned.Thousandths())
+			case e.Take == nil && r.Consumed.Thousandths() > 0 && b.Limit.Algorithm == sluice.TokenBucket:
+				add(lives, b, e.Stamp, e.Until, min(r.Consumed.Thousandths(), max(r.Free.Thousandths()+r.Consumed.Thousandths(), 0)))
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (w *World) settled(b *Bucket, lives []*life) {
 
 // add counts something in the life in which it happened. What may have
 // happened in either of two is in none.
-func add(lives []*life, b *Bucket, from, to Stamp, amount sluice.Tokens) {
+func add(lives []*life, b *Bucket, from, to Stamp, amount int64) {
 	for i := len(lives) - 1; i >= 0; i-- {
 		l := lives[i]
 		if from.At < l.from {
@@ -177,7 +177,7 @@ func add(lives []*life, b *Bucket, from, to Stamp, amount sluice.Tokens) {
 // not know of it any more: once each after it forgot and after each step
 // forward of its clock, until its holds are over, through resets that come
 // meanwhile.
-func (w *World) excused(l *life) sluice.Tokens {
+func (w *World) excused(l *life) int64 {
 	times := 0
 	for i := range w.plan.Faults {
 		f := &w.plan.Faults[i]
@@ -193,7 +193,7 @@ func (w *World) excused(l *life) sluice.Tokens {
 			}
 		}
 	}
-	return sluice.Tokens(times * w.plan.Nodes)
+	return int64(times * w.plan.Nodes)
 }
 
 // byCaller is the takes of each caller that happened.
@@ -211,7 +211,7 @@ func (w *World) byCaller() map[caller][]*Effect {
 // taken, and neither ended nor have expired by the store's clock.
 func (w *World) inFlight(b *Bucket) (failures []Failure) {
 	type holder struct {
-		cost    sluice.Tokens
+		cost    int64
 		expires time.Time
 	}
 	holders, life := map[string]holder{}, 0
@@ -235,18 +235,18 @@ func (w *World) inFlight(b *Bucket) (failures []Failure) {
 			delete(holders, e.Settled.ID)
 		case e.Take != nil && e.Decision.Allowed && !e.Decision.Repeated && !e.Take.Peek:
 			i := slices.IndexFunc(e.Take.Demands, func(d sluice.Demand) bool { return d.Key == b.Key })
-			if i < 0 || e.Decision.Results[i].Consumed == 0 {
+			if i < 0 || e.Decision.Results[i].Consumed.Thousandths() == 0 {
 				continue
 			}
-			holders[e.Take.ID] = holder{e.Decision.Results[i].Consumed, e.Decision.Time.Add(e.Take.Keep)}
-			sum := sluice.Tokens(0)
+			holders[e.Take.ID] = holder{e.Decision.Results[i].Consumed.Thousandths(), e.Decision.Time.Add(e.Take.Keep)}
+			sum := int64(0)
 			for _, f := range holders {
 				if f.expires.UnixMicro() > e.Latest { // it has not been seen to expire
 					sum += f.cost
 				}
 			}
-			if sum > b.Limit.Amount {
-				failures = append(failures, Failure{"bound", e.At, fmt.Sprintf("%s: %s in flight under %s", b.Key, sum, b.Limit)})
+			if sum > b.Limit.Amount.Thousandths() {
+				failures = append(failures, Failure{"bound", e.At, fmt.Sprintf("%s: %s in flight under %s", b.Key, sluice.Thousandths(sum), b.Limit)})
 			}
 		}
 	}

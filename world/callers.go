@@ -97,7 +97,7 @@ func (w *World) demands(op *Op) []sluice.Demand {
 	for i, want := range op.Wants {
 		b := &w.plan.Buckets[want.Bucket]
 		demands[i] = sluice.Demand{
-			Key: b.Key, Limit: b.at(w.planNow()), Cost: want.Cost, Shadow: want.Shadow,
+			Key: b.Key, Limit: b.at(w.planNow()), Cost: sluice.Thousandths(want.Cost), Shadow: want.Shadow,
 			Critical: b.Critical, OnUnavailable: b.OnUnavailable,
 		}
 	}
@@ -183,9 +183,9 @@ func (w *World) attempt(op *Op, i int) {
 		s := &op.Steps[0]
 		time.Sleep(s.After)
 		changes := slices.Clone(take.Demands[:1])
-		share := sluice.Tokens(1 + s.After%4)
-		changes[0].Cost = -max(t.Decision.Results[0].Consumed*share/4, 0)
-		if changes[0].Cost != 0 {
+		share := int64(1 + s.After%4)
+		changes[0].Cost = sluice.Thousandths(-max(t.Decision.Results[0].Consumed.Thousandths()*share/4, 0))
+		if changes[0].Cost.Thousandths() != 0 {
 			w.adjust(op, i+1000, s.Node, changes)
 		}
 	}
@@ -215,7 +215,7 @@ func (w *World) settleLater(op *Op, i int, taken *Told) {
 		time.Sleep(s.After)
 		settle := &sluice.Settlement{ID: taken.Take.ID, Action: s.Action, Keep: s.Keep}
 		if s.Cost >= 0 && op.Wants[0].Cost > 0 && taken.Take.Demands[0].Limit.Algorithm != sluice.Concurrency {
-			settle.Costs = []sluice.LimitCost{{Limit: taken.Take.Demands[0].Key.Limit, Cost: s.Cost}}
+			settle.Costs = []sluice.LimitCost{{Limit: taken.Take.Demands[0].Key.Limit, Cost: sluice.Thousandths(s.Cost)}}
 		}
 		w.settle(op, i*100+n+1, s.Node, settle)
 	}

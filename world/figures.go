@@ -37,7 +37,7 @@ func (w *World) figures() (failures []Failure) {
 		}
 		for i := range t.Decision.Results {
 			r, dm := &t.Decision.Results[i], &t.Take.Demands[i]
-			capacity := dm.Limit.Capacity()
+			capacity := dm.Limit.Capacity().Thousandths()
 			if t.degraded() {
 				// Of several, one may be in hand, which is known.
 				if !r.Unknown && (len(t.Take.Demands) == 1 || !holdAhead(dm.Limit)) {
@@ -52,18 +52,18 @@ func (w *World) figures() (failures []Failure) {
 			if w.live { // what lapsed is not known
 				least = min(least, 0)
 			}
-			if !w.indebted(dm.Key) && w.bucket(dm.Key).Other.Amount == 0 && !w.lostTrack(t.Return.At) {
+			if !w.indebted(dm.Key) && w.bucket(dm.Key).Other.Amount.Thousandths() == 0 && !w.lostTrack(t.Return.At) {
 				least = max(least, 0)
 			}
 			switch {
-			case r.Remaining > capacity:
-				fail(t, i, "%s of %s remain", r.Remaining, capacity)
-			case r.Remaining < least:
-				fail(t, i, "%s of %s remain, but %s at least are not used", r.Remaining, capacity, least)
-			case r.Free > r.Remaining:
+			case r.Remaining.Thousandths() > capacity:
+				fail(t, i, "%s of %s remain", r.Remaining, sluice.Thousandths(capacity))
+			case r.Remaining.Thousandths() < least:
+				fail(t, i, "%s of %s remain, but %s at least are not used", r.Remaining, sluice.Thousandths(capacity), sluice.Thousandths(least))
+			case r.Free.Thousandths() > r.Remaining.Thousandths():
 				fail(t, i, "%s of %s can be given", r.Free, r.Remaining)
-			case r.Remaining < capacity && r.ResetAfter <= 0:
-				fail(t, i, "%s of %s remain, and it is full again in %s", r.Remaining, capacity, r.ResetAfter)
+			case r.Remaining.Thousandths() < capacity && r.ResetAfter <= 0:
+				fail(t, i, "%s of %s remain, and it is full again in %s", r.Remaining, sluice.Thousandths(capacity), r.ResetAfter)
 			case dm.Limit.Algorithm == sluice.FixedWindow && dm.Limit.Period > 0 && !w.has(Forward) && !w.has(Back) && r.ResetAfter > dm.Limit.Period:
 				fail(t, i, "the window of %s ends in %s", dm.Limit.Period, r.ResetAfter)
 			}
@@ -73,7 +73,7 @@ func (w *World) figures() (failures []Failure) {
 		return failures
 	}
 	for _, b := range w.store.list() {
-		if b.Remaining > b.Limit.Capacity() || b.Held < 0 || b.Consumed < 0 {
+		if b.Remaining.Thousandths() > b.Limit.Capacity().Thousandths() || b.Held.Thousandths() < 0 || b.Consumed.Thousandths() < 0 {
 			failures = append(failures, Failure{"figures", w.elapsed(), fmt.Sprintf("the store shows of %s that %s remain, %s are held and %s were consumed",
 				b.Key, b.Remaining, b.Held, b.Consumed)})
 		}
@@ -85,25 +85,25 @@ func (w *World) figures() (failures []Failure) {
 type consumption struct {
 	world *World
 	asked []*Told // by when they asked
-	sums  map[sluice.Key]sluice.Tokens
+	sums  map[sluice.Key]int64
 
 	effects, told int // how many are counted
 }
 
 func (w *World) consumption() *consumption {
-	c := &consumption{world: w, asked: slices.Clone(w.told), sums: map[sluice.Key]sluice.Tokens{}}
+	c := &consumption{world: w, asked: slices.Clone(w.told), sums: map[sluice.Key]int64{}}
 	slices.SortFunc(c.asked, func(a, b *Told) int { return cmp.Compare(a.Call.At, b.Call.At) })
 	return c
 }
 
 // until counts up to a moment, which must not be before the last.
-func (c *consumption) until(at Stamp, k sluice.Key) sluice.Tokens {
+func (c *consumption) until(at Stamp, k sluice.Key) int64 {
 	effects := c.world.store.effects
 	for ; c.effects < len(effects) && effects[c.effects].At <= at.At; c.effects++ {
 		e := effects[c.effects]
 		if e.Err == nil && !e.Decision.Repeated {
 			for i := range e.Decision.Results {
-				c.sums[e.Decision.Demands[i].Key] += max(e.Decision.Results[i].Consumed, 0)
+				c.sums[e.Decision.Demands[i].Key] += max(e.Decision.Results[i].Consumed.Thousandths(), 0)
 			}
 		}
 	}
@@ -116,9 +116,9 @@ func (c *consumption) until(at Stamp, k sluice.Key) sluice.Tokens {
 		}
 		for i := range t.Take.Demands {
 			if t.Err == nil && !t.degraded() {
-				c.sums[t.Take.Demands[i].Key] += t.Decision.Results[i].Consumed
+				c.sums[t.Take.Demands[i].Key] += t.Decision.Results[i].Consumed.Thousandths()
 			} else {
-				c.sums[t.Take.Demands[i].Key] += t.Take.Demands[i].Charge()
+				c.sums[t.Take.Demands[i].Key] += t.Take.Demands[i].Charge().Thousandths()
 			}
 		}
 	}

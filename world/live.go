@@ -84,7 +84,7 @@ func (w *World) supposeEffects() {
 				e.Decision.Demands = t.Take.Demands
 			}
 			for _, d := range e.Decision.Demands {
-				r := sluice.Result{Returned: max(d.Cost, -d.Cost)}
+				r := sluice.Result{Returned: sluice.Thousandths(max(d.Cost.Thousandths(), -d.Cost.Thousandths()))}
 				if t.Take != nil {
 					r = sluice.Result{Consumed: d.Charge()}
 				}
@@ -105,10 +105,10 @@ func (w *World) inFlightTold(b *Bucket) []Failure {
 			continue
 		}
 		i := slices.IndexFunc(t.Take.Demands, func(d sluice.Demand) bool { return d.Key == b.Key })
-		if i < 0 || t.Decision.Results[i].Consumed == 0 {
+		if i < 0 || t.Decision.Results[i].Consumed.Thousandths() == 0 {
 			continue
 		}
-		cost := t.Decision.Results[i].Consumed
+		cost := t.Decision.Results[i].Consumed.Thousandths()
 		free := t.Decision.Time.Add(t.Take.Keep).UnixMicro()
 		renewed := false
 		for _, s := range w.told {

@@ -86,7 +86,7 @@ type Op struct {
 // Want is a cost in a bucket.
 type Want struct {
 	Bucket int
-	Cost   sluice.Tokens
+	Cost   int64
 	Shadow bool
 }
 
@@ -95,7 +95,7 @@ type Step struct {
 	After  time.Duration
 	Node   int
 	Action sluice.Action
-	Cost   sluice.Tokens // of the first want; below 0: unchanged
+	Cost   int64 // of the first want; below 0: unchanged
 	Keep   time.Duration
 }
 
@@ -153,9 +153,9 @@ func newBucket(r *rand.Rand, i int, length time.Duration) Bucket {
 	}
 	if oneIn(r, 6) && b.Limit.Algorithm != sluice.Concurrency {
 		b.Other, b.Changed = b.Limit, between(r, 0, length)
-		b.Other.Amount = max(b.Limit.Amount*sluice.Tokens(50+r.IntN(150))/100/sluice.Token, 1) * sluice.Token
-		if b.Limit.Burst != 0 {
-			b.Other.Burst = max(b.Limit.Burst*sluice.Tokens(50+r.IntN(150))/100/sluice.Token, 1) * sluice.Token
+		b.Other.Amount = sluice.Thousandths(max(b.Limit.Amount.Thousandths()*int64(50+r.IntN(150))/100/sluice.Token, 1) * sluice.Token)
+		if b.Limit.Burst.Thousandths() != 0 {
+			b.Other.Burst = sluice.Thousandths(max(b.Limit.Burst.Thousandths()*int64(50+r.IntN(150))/100/sluice.Token, 1) * sluice.Token)
 		}
 	}
 	return b
@@ -227,11 +227,11 @@ func newWants(r *rand.Rand, p *Plan, concurrency, same bool) []Want {
 }
 
 func holdAhead(l sluice.Limit) bool {
-	return (l.Algorithm == sluice.TokenBucket || l.Algorithm == sluice.FixedWindow) && l.Capacity() >= 40*sluice.Token
+	return (l.Algorithm == sluice.TokenBucket || l.Algorithm == sluice.FixedWindow) && l.Capacity().Thousandths() >= 40*sluice.Token
 }
 
-func newCost(r *rand.Rand, l sluice.Limit) sluice.Tokens {
-	c := l.Capacity()
+func newCost(r *rand.Rand, l sluice.Limit) int64 {
+	c := l.Capacity().Thousandths()
 	if l.Algorithm == sluice.Concurrency {
 		return sluice.Token
 	}
@@ -265,9 +265,9 @@ func newSteps(r *rand.Rand, p *Plan, op *Op) []Step {
 		case 0:
 			s.Action, s.Keep = sluice.Renew, op.Keep
 		case 1, 2:
-			s.Action, s.Cost = sluice.Adjust, cost*sluice.Tokens(r.IntN(12))/10
+			s.Action, s.Cost = sluice.Adjust, cost*int64(r.IntN(12))/10
 		case 3:
-			s.Action, s.Cost = sluice.Commit, pick(r, -1, cost*sluice.Tokens(r.IntN(11))/10)
+			s.Action, s.Cost = sluice.Commit, pick(r, -1, cost*int64(r.IntN(11))/10)
 		case 4:
 			s.Action = sluice.Release
 		}

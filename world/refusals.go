@@ -20,11 +20,11 @@ func (w *World) refusals() (failures []Failure) {
 		never := false
 		for i := range t.Take.Demands {
 			dm, r := &t.Take.Demands[i], &t.Decision.Results[i]
-			cost := dm.Charge()
+			cost := dm.Charge().Thousandths()
 			if t.Take.UpTo {
 				cost = min(cost, sluice.Token)
 			}
-			never = never || !dm.Shadow && cost > dm.Limit.Capacity()
+			never = never || !dm.Shadow && cost > dm.Limit.Capacity().Thousandths()
 			if dm.Limit.Algorithm == sluice.Concurrency && r.RetryAfter != sluice.Never &&
 				(r.RetryAfter > sluice.ConcurrencyRetry || r.LatestAfter < r.RetryAfter) {
 				failures = append(failures, Failure{"refusals", t.Return.At, fmt.Sprintf("a place may be free in %s, and is in %s at the latest", r.RetryAfter, r.LatestAfter)})
@@ -79,7 +79,7 @@ func (w *World) comeBackAlone() {
 			continue // not all of them in every world
 		}
 		a := &alone{world: w, bucket: b, slot: there, op: &Op{N: 1000 + i, Kind: OpTake}}
-		capacity := b.at(w.planNow()).Capacity()
+		capacity := b.at(w.planNow()).Capacity().Thousandths()
 		if b.Limit.Algorithm == sluice.Concurrency {
 			a.placesFree(capacity)
 			continue
@@ -111,11 +111,11 @@ type alone struct {
 	asked  int
 }
 
-func (a *alone) take(cost sluice.Tokens, peek bool) *Told {
+func (a *alone) take(cost int64, peek bool) *Told {
 	w := a.world
 	a.asked++
 	t := &Told{Op: a.op, Caller: a.op.caller(a.asked), Take: &sluice.Take{Peek: peek, Demands: []sluice.Demand{
-		{Key: a.bucket.Key, Limit: a.bucket.at(w.planNow()), Cost: cost, Critical: a.bucket.Critical}}}}
+		{Key: a.bucket.Key, Limit: a.bucket.at(w.planNow()), Cost: sluice.Thousandths(cost), Critical: a.bucket.Critical}}}}
 	if !w.ask(context.Background(), t, a.slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
 		err = n.limiter.Decide(ctx, t.Take, &d)
 		return d, err
@@ -126,7 +126,7 @@ func (a *alone) take(cost sluice.Tokens, peek bool) *Told {
 }
 
 // emptied takes until a cost is refused.
-func (a *alone) emptied(by, cost sluice.Tokens) *Told {
+func (a *alone) emptied(by, cost int64) *Told {
 	for range 8 {
 		if t := a.take(by, false); t == nil || t.Err != nil || !t.Decision.Allowed {
 			break
@@ -144,7 +144,7 @@ func (a *alone) emptied(by, cost sluice.Tokens) *Told {
 }
 
 // back comes back at the time told.
-func (a *alone) back(t *Told, cost sluice.Tokens) {
+func (a *alone) back(t *Told, cost int64) {
 	if t.Decision.Source == sluice.FromDenyCache && a.world.clocks.stood() > 0 {
 		time.Sleep(1100 * time.Millisecond) // until the node asks again
 		if t = a.take(cost, false); t == nil || t.Err != nil || t.Decision.Allowed {
@@ -167,13 +167,13 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 	if wait > early {
 		time.Sleep(wait - early)
 		if p := a.take(cost, true); !held && p != nil && p.Err == nil && p.Decision.Allowed {
-			w.fail("refusals", "%s of %s, %s, passes %s before the %s that were told by %s", cost, a.bucket.Key, t.Take.Demands[0].Limit, early, wait, t.Decision.Source)
+			w.fail("refusals", "%s of %s, %s, passes %s before the %s that were told by %s", sluice.Thousandths(cost), a.bucket.Key, t.Take.Demands[0].Limit, early, wait, t.Decision.Source)
 		}
 		wait = early
 	}
 	time.Sleep(wait)
 	if b := a.take(cost, false); b != nil && b.Err == nil && !b.Decision.Allowed && !blocked(b, cost) {
-		w.fail("refusals", "%s of %s, %s, does not pass after the %s that were told by %s: by %s in %s", cost, a.bucket.Key,
+		w.fail("refusals", "%s of %s, %s, does not pass after the %s that were told by %s: by %s in %s", sluice.Thousandths(cost), a.bucket.Key,
 			t.Take.Demands[0].Limit, t.Decision.RetryAfter, t.Decision.Source, b.Decision.Source, b.Decision.RetryAfter)
 	}
 }
@@ -181,19 +181,19 @@ func (a *alone) back(t *Told, cost sluice.Tokens) {
 // blocked reports whether only somebody before it in line is in the way of a
 // cost. Times are told as if that one were served in time. If its caller has
 // gone without a word, its ticket has yet to lapse.
-func blocked(t *Told, cost sluice.Tokens) bool {
+func blocked(t *Told, cost int64) bool {
 	r := &t.Decision.Results[0]
-	return r.Held && cost <= r.Free
+	return r.Held && cost <= r.Free.Thousandths()
 }
 
 // placesFree comes back when a place is free at the latest.
-func (a *alone) placesFree(places sluice.Tokens) {
+func (a *alone) placesFree(places int64) {
 	w := a.world
 	lease := func(n int) *Told {
 		a.asked++
 		t := &Told{Op: a.op, Caller: a.op.caller(a.asked), Take: &sluice.Take{
 			Lease: true, ID: fmt.Sprintf("alone-%d-%d", a.op.N, n), Keep: 3 * time.Second,
-			Demands: []sluice.Demand{{Key: a.bucket.Key, Limit: a.bucket.Limit, Cost: sluice.Token}}}}
+			Demands: []sluice.Demand{{Key: a.bucket.Key, Limit: a.bucket.Limit, Cost: sluice.Tokens(1)}}}}
 		if !w.ask(context.Background(), t, a.slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
 			err = n.limiter.Decide(ctx, t.Take, &d)
 			return d, err
@@ -229,7 +229,7 @@ func (a *alone) placesFree(places sluice.Tokens) {
 func (w *World) heldOf(k sluice.Key) bool {
 	for _, b := range w.store.list() {
 		if b.Key == k {
-			return b.Held > 0 || b.Tickets > 0
+			return b.Held.Thousandths() > 0 || b.Tickets > 0
 		}
 	}
 	return false

@@ -146,7 +146,7 @@ type holdKey struct {
 
 // held is tokens in the hands of a node.
 type held struct {
-	amount  sluice.Tokens
+	amount  int64
 	expires time.Time
 	closed  bool // in time
 }
@@ -158,9 +158,9 @@ func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error
 		}
 		for i := range requests {
 			r, g := &requests[i], &grants[i]
-			t.report(r.Key, r.Previous, r.Spent, g.Remaining, r.Limit)
-			if g.Amount > 0 {
-				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount, expires: g.Expires}
+			t.report(r.Key, r.Previous, r.Spent.Thousandths(), g.Remaining.Thousandths(), r.Limit)
+			if g.Amount.Thousandths() > 0 {
+				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount.Thousandths(), expires: g.Expires}
 			}
 		}
 		return nil
@@ -178,8 +178,8 @@ func (t *truth) giveBack(returns []sluice.HoldReturn, slot int) error {
 			r := &returns[i]
 			var left sluice.Decision
 			peek := sluice.Take{Demands: []sluice.Demand{{Key: r.Key, Limit: r.Limit}}, Peek: true}
-			if r.Limit.Amount > 0 && m.Take(context.Background(), &peek, &left) == nil { // tickets have none
-				t.report(r.Key, r.ID, r.Spent, left.Results[0].Remaining, r.Limit)
+			if r.Limit.Amount.Thousandths() > 0 && m.Take(context.Background(), &peek, &left) == nil { // tickets have none
+				t.report(r.Key, r.ID, r.Spent.Thousandths(), left.Results[0].Remaining.Thousandths(), r.Limit)
 			}
 		}
 		return err
@@ -199,7 +199,7 @@ func (t *truth) close(k holdKey, now time.Time) bool {
 
 // lapsed is all that was held of a bucket until a moment and not returned in
 // time. It counts as used though nobody may have spent it.
-func (t *truth) lapsed(k sluice.Key, at Stamp) (sum sluice.Tokens) {
+func (t *truth) lapsed(k sluice.Key, at Stamp) (sum int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for hk, h := range t.holds {
@@ -236,9 +236,9 @@ func (e *Effect) freed() []sluice.Key {
 			room = !e.Decision.Allowed && e.Take.Ticket.ID != (sluice.HoldID{}) && (r.Fits || e.Decision.RetryAfter == sluice.Never)
 		case e.Settled != nil:
 			ends := e.Settled.Action == sluice.Commit || e.Settled.Action == sluice.Release
-			room = r.Returned > 0 || ends && dm.Limit.Algorithm == sluice.Concurrency
+			room = r.Returned.Thousandths() > 0 || ends && dm.Limit.Algorithm == sluice.Concurrency
 		default:
-			room = r.Returned > 0
+			room = r.Returned.Thousandths() > 0
 		}
 		if room {
 			keys = append(keys, dm.Key)

@@ -80,7 +80,7 @@ func (w *World) waiting() (failures []Failure) {
 	for key, nodes := range l.in {
 		for _, t := range nodes {
 			if !gone[t.id] {
-				failures = append(failures, Failure{"waiting", w.ended.At, fmt.Sprintf("a ticket for %s of %s stands though nobody waits", t.cost, key)})
+				failures = append(failures, Failure{"waiting", w.ended.At, fmt.Sprintf("a ticket for %s of %s stands though nobody waits", sluice.Thousandths(t.cost), key)})
 			}
 		}
 	}
@@ -130,7 +130,7 @@ type tickets struct {
 type ticket struct {
 	id      sluice.HoldID
 	rank    int64
-	cost    sluice.Tokens
+	cost    int64
 	expires int64
 }
 
@@ -150,7 +150,7 @@ func (l *tickets) see(e *Effect) (failures []Failure) {
 	never := e.Decision.RetryAfter == sluice.Never
 	for i := range e.Take.Demands {
 		dm, r := &e.Take.Demands[i], &e.Decision.Results[i]
-		mine := ticket{id: id, rank: math.MaxInt64, cost: dm.Charge(), expires: now + bucket.TicketLife.Microseconds()}
+		mine := ticket{id: id, rank: math.MaxInt64, cost: dm.Charge().Thousandths(), expires: now + bucket.TicketLife.Microseconds()}
 		if id != (sluice.HoldID{}) {
 			mine.rank = now + e.Take.Ticket.Rank.Microseconds()
 			if stood, ok := l.in[dm.Key][id.Node]; ok && stood.id == id && stood.expires > now {
@@ -158,17 +158,17 @@ func (l *tickets) see(e *Effect) (failures []Failure) {
 			}
 		}
 		switch {
-		case e.Decision.Allowed && r.Consumed > 0:
-			var ahead sluice.Tokens
+		case e.Decision.Allowed && r.Consumed.Thousandths() > 0:
+			var ahead int64
 			for node, t := range l.in[dm.Key] {
 				if t.expires > now && node != id.Node && t.before(&mine) {
 					ahead += t.cost
 				}
 			}
-			if r.Free < ahead {
+			if r.Free.Thousandths() < ahead {
 				failures = append(failures, Failure{"waiting", e.At, fmt.Sprintf(
 					"caller %d gets %s of %s, of which %s are left, and %s are wanted by callers before it in line",
-					e.Caller>>16-1, r.Consumed, dm.Key, r.Free, ahead)})
+					e.Caller>>16-1, r.Consumed, dm.Key, r.Free, sluice.Thousandths(ahead))})
 			}
 			l.remove(dm.Key, id)
 		case e.Decision.Allowed || never || r.Fits || dm.Shadow || id == (sluice.HoldID{}):
@@ -237,7 +237,7 @@ func (w *World) sample(over <-chan struct{}) {
 // wakeUp is how long it may take a caller that can pass.
 func (w *World) wakeUp(t *Told) time.Duration {
 	for i := range t.Take.Demands {
-		if dm := &t.Take.Demands[i]; dm.Limit.Algorithm != sluice.TokenBucket || w.bucket(dm.Key).Other.Amount != 0 {
+		if dm := &t.Take.Demands[i]; dm.Limit.Algorithm != sluice.TokenBucket || w.bucket(dm.Key).Other.Amount.Thousandths() != 0 {
 			return renewal
 		}
 	}

@@ -111,5 +111,5 @@ func scenarioOf(name string) (*scenario, error) {
 // starts with it full.
 func allowance(l sluice.Limit, d time.Duration) int64 {
 	amount, period := l.Rate()
-	return (l.Capacity() + sluice.Tokens(d.Microseconds()*amount/period)).Whole()
+	return l.Capacity().Add(sluice.Thousandths(d.Microseconds() * amount / period)).Whole()
 }

@@ -94,8 +94,8 @@ the bound.`, o.Processes, o.Callers, limit, o.Duration),
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		w := r.worst
-		t.Add(st.title, report.Count(float64(r.asked)), r.passed.String(), r.bound.String(), fmt.Sprintf("%.2f %%", 100*r.share()),
-			fmt.Sprintf("%s, %s in %s", w.Net, w.Bound, time.Duration(w.End-w.Start)*time.Microsecond))
+		t.Add(st.title, report.Count(float64(r.asked)), sluice.Thousandths(r.passed).String(), sluice.Thousandths(r.bound).String(), fmt.Sprintf("%.2f %%", 100*r.share()),
+			fmt.Sprintf("%s, %s in %s", sluice.Thousandths(w.Net), sluice.Thousandths(w.Bound), time.Duration(w.End-w.Start)*time.Microsecond))
 		s.Claims = append(s.Claims,
 			report.Claim{What: st.title + ": intervals over the bound", Want: "none", Got: r.verdict(), Met: w.Net <= w.Bound},
 			report.AtLeast(st.title+": percent of what may pass that did", 99, 100*r.share()))
@@ -106,7 +106,7 @@ the bound.`, o.Processes, o.Callers, limit, o.Duration),
 
 type result struct {
 	asked         int
-	passed, bound sluice.Tokens
+	passed, bound int64 // thousandths
 	worst         storetest.Interval
 }
 
@@ -148,7 +148,7 @@ func run(o Options, store string) (r result, err error) {
 		return r, err
 	}
 	r.worst, r.passed = checked.Worst, checked.Whole.Net
-	r.bound = limit.Capacity() + sluice.Tokens(float64(limit.Amount)*o.Duration.Seconds()/limit.Period.Seconds())
+	r.bound = limit.Capacity().Thousandths() + int64(float64(limit.Amount.Thousandths())*o.Duration.Seconds()/limit.Period.Seconds())
 	return r, nil
 }
 

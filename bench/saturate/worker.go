@@ -109,7 +109,7 @@ func (o *order) ask(limiter *sluice.Limiter) (a account, err error) {
 		a.Asked++
 		if d.Allowed {
 			a.Events = append(a.Events, storetest.Event{
-				Call: call.UnixMicro(), Return: returned.UnixMicro(), Amount: d.Results[0].Consumed,
+				Call: call.UnixMicro(), Return: returned.UnixMicro(), Amount: d.Results[0].Consumed.Thousandths(),
 			})
 		}
 		call = returned

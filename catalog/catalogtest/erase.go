@@ -70,13 +70,13 @@ func checkEraseLate(t *testing.T, open Open) {
 	d.no(err)
 	count := func(entity string) {
 		late.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: "chat", Limit: "rpm"}, sluice.Per(1, time.Second),
-			sluice.Consumption{Amount: sluice.Token, Taken: time.Now(), Take: true})
+			sluice.Consumption{Amount: sluice.Tokens(1), Taken: time.Now(), Take: true})
 	}
-	used := func(entity string) (total sluice.Tokens) {
+	used := func(entity string) (total sluice.Amount) {
 		page, err := d.c.UsageSummary(d.ctx, d.namespace, catalog.UsedQuery{Entity: entity, To: time.Now().Add(time.Hour)})
 		d.no(err)
 		for _, u := range page.Used {
-			total += u.Amount
+			total = total.Add(u.Amount)
 		}
 		return total
 	}
@@ -88,15 +88,15 @@ func checkEraseLate(t *testing.T, open Open) {
 		_, err = d.e.Erase(d.ctx, "alice", catalog.RefuseChildren)
 		d.no(err)
 		d.no(late.Flush(d.ctx))
-		if got := used("alice"); got != 0 {
+		if got := used("alice"); !got.IsZero() {
 			t.Errorf("round %d: a node wrote back %s", round, got)
 		}
-		if got, want := used("bob"), sluice.Tokens(round+1)*sluice.Token; got != want {
+		if got, want := used("bob"), sluice.Tokens(int64(round+1)); got != want {
 			t.Errorf("round %d: bob has used %s, want %s", round, got, want)
 		}
 		count("alice")
 		d.no(late.Flush(d.ctx))
-		if got := used("alice"); got != sluice.Token {
+		if got := used("alice"); got != sluice.Tokens(1) {
 			t.Errorf("round %d: somebody new has used %s, want 1", round, got)
 		}
 	}

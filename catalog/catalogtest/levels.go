@@ -220,12 +220,12 @@ func checkCascade(t *testing.T, open Open) {
 		"alice/rpm 10/minute entity", "alice/tpm 100/minute entity", "team/rpm 20/minute entity+resource", "company/rpm 30/minute entity")
 	d.applies("bob, who does not cascade", "bob", "chat", "bob/rpm 1/minute system")
 	r := d.resolve("alice", "chat")
-	costs := r.Demands(nil, "alice", nil, sluice.LimitCost{Cost: 2 * sluice.Token}, sluice.LimitCost{Limit: "tpm", Cost: 40 * sluice.Token})
-	if costs[0].Cost != 2*sluice.Token || costs[1].Cost != 40*sluice.Token || costs[3].Cost != 2*sluice.Token {
+	costs := r.Demands(nil, "alice", nil, sluice.LimitCost{Cost: sluice.Tokens(2)}, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(40)})
+	if costs[0].Cost.Thousandths() != 2*sluice.Token || costs[1].Cost.Thousandths() != 40*sluice.Token || costs[3].Cost.Thousandths() != 2*sluice.Token {
 		t.Errorf("costs: %v, %v, %v", costs[0].Cost, costs[1].Cost, costs[3].Cost)
 	}
 	call := r.Demands(nil, "alice", limits("rpm", "99/minute"))
-	if len(call) != 3 || call[0].Level != sluice.LevelCall || call[0].Limit.Amount != 99*sluice.Token || call[2].Key.Entity != "company" {
+	if len(call) != 3 || call[0].Level != sluice.LevelCall || call[0].Limit.Amount.Thousandths() != 99*sluice.Token || call[2].Key.Entity != "company" {
 		t.Errorf("with limits of the call: %+v", call)
 	}
 	alice.Cascade = false

@@ -43,7 +43,7 @@ func checkMadeUpNames(t *testing.T, open Open) {
 		return r
 	}
 	count := func(r *catalog.Recorder, entity, resource string) {
-		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: resource, Limit: "rpm"}, sluice.Per(1, time.Second), sluice.Consumption{Amount: sluice.Token, Taken: time.Now(), Take: true})
+		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: resource, Limit: "rpm"}, sluice.Per(1, time.Second), sluice.Consumption{Amount: sluice.Tokens(1), Taken: time.Now(), Take: true})
 	}
 	first := start()
 	count(first, "victim", "chat")
@@ -67,16 +67,16 @@ func checkMadeUpNames(t *testing.T, open Open) {
 		d.no(err)
 		for _, u := range page.Used {
 			series++
-			total += u.Amount
+			total = total.Add(u.Amount)
 			if u.Entity == "victim" {
-				victim += u.Amount
+				victim = victim.Add(u.Amount)
 			}
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
 			break
 		}
 	}
-	if series > most+1 || total != (made+5)*sluice.Token || victim != 5*sluice.Token {
+	if series > most+1 || total != sluice.Tokens(made+5) || victim != sluice.Tokens(5) {
 		t.Errorf("%d series with %s in all, %s of them the victim's, want at most %d, %d and 5", series, total, victim, most+1, made+5)
 	}
 }
@@ -85,8 +85,8 @@ func checkRecorder(t *testing.T, open Open) {
 	d := newDesk(t, open)
 	r, err := catalog.NewRecorder(catalog.RecorderConfig{Store: &faulty{Store: d.store}, Every: time.Minute, Series: 320})
 	d.no(err)
-	count := func(entity, limit string, n sluice.Tokens) {
-		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: "chat", Limit: limit}, sluice.Per(1, time.Second), sluice.Consumption{Amount: n, Taken: time.Now(), Take: n > 0})
+	count := func(entity, limit string, n int64) {
+		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: "chat", Limit: limit}, sluice.Per(1, time.Second), sluice.Consumption{Amount: sluice.Thousandths(n), Taken: time.Now(), Take: n > 0})
 	}
 	const rounds = 5
 	for range rounds {
@@ -96,7 +96,7 @@ func checkRecorder(t *testing.T, open Open) {
 		count("alice", "tpm", 500*sluice.Token)
 		count("alice", "tpm", -100*sluice.Token) // the real cost was less
 		count("b\xff\x00b", "rpm", sluice.Token)
-		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: "alice"}, sluice.Limit{Algorithm: sluice.Concurrency}, sluice.Consumption{Amount: sluice.Token})
+		r.Consumed(sluice.Key{Namespace: d.namespace, Entity: "alice"}, sluice.Limit{Algorithm: sluice.Concurrency}, sluice.Consumption{Amount: sluice.Tokens(1)})
 		for try := 0; ; try++ {
 			if err := r.Flush(d.ctx); err == nil {
 				break
@@ -127,7 +127,7 @@ func checkRecorder(t *testing.T, open Open) {
 		count(fmt.Sprintf("e%04d", i), "rpm", sluice.Token)
 	}
 	d.no(r.Close()) // it tries until it works
-	var total sluice.Tokens
+	var total int64
 	var apart int
 	for q := (catalog.UsedQuery{Max: 1000, To: time.Now().Add(time.Hour)}); ; {
 		page, err := d.c.UsageSummary(d.ctx, d.namespace, q)
@@ -137,7 +137,7 @@ func checkRecorder(t *testing.T, open Open) {
 				apart++
 			}
 			if u.Limit == "rpm" {
-				total += u.Amount
+				total += u.Amount.Thousandths()
 			}
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
@@ -145,6 +145,6 @@ func checkRecorder(t *testing.T, open Open) {
 		}
 	}
 	if total != 2505*sluice.Token || apart > 320 || apart < 200 {
-		t.Errorf("%s in all and %d series kept apart, want 2505 and at most 320", total, apart)
+		t.Errorf("%s in all and %d series kept apart, want 2505 and at most 320", sluice.Thousandths(total), apart)
 	}
 }

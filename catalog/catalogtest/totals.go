@@ -134,9 +134,9 @@ func (d *desk) ledger() *catalog.Recorder {
 	return r
 }
 
-func (d *desk) book(r *catalog.Recorder, amount sluice.Tokens, taken time.Time, take bool) {
+func (d *desk) book(r *catalog.Recorder, amount int64, taken time.Time, take bool) {
 	r.Consumed(sluice.Key{Namespace: d.namespace, Entity: "alice", Resource: "chat", Limit: "tpm"},
-		sluice.Per(1, time.Second), sluice.Consumption{Amount: amount, Taken: taken, Take: take})
+		sluice.Per(1, time.Second), sluice.Consumption{Amount: sluice.Thousandths(amount), Taken: taken, Take: take})
 }
 
 // booked is alice's usage, as the rows of a span.
@@ -173,7 +173,7 @@ func checkLateSettlements(t *testing.T, open Open) {
 	alice := catalog.Series{Entity: "alice", Resource: "chat", Limit: "tpm"}
 	totals, err := d.c.Totals(d.ctx, d.namespace, []catalog.Series{alice, {Entity: "bob"}})
 	d.no(err)
-	if u := totals[alice]; len(totals) != 1 || u.Amount != 14001*sluice.Token || u.Count != 21 || !u.Last.Equal(after) {
+	if u := totals[alice]; len(totals) != 1 || u.Amount.Thousandths() != 14001*sluice.Token || u.Count != 21 || !u.Last.Equal(after) {
 		t.Errorf("totals are %+v", totals)
 	}
 }

@@ -156,7 +156,7 @@ func (f *fleet) audit(p *process) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left[entity] = int(d.Results[0].Remaining / sluice.Token)
+		left[entity] = int(d.Results[0].Remaining.Thousandths() / sluice.Token)
 	}
 	remaining, err := auth(ctx, &http.Client{Transport: &p.transport}, p)
 	if err != nil {

@@ -50,7 +50,7 @@ func (f *fleet) employTakes(p *process) {
 	f.employ("batch", 2, func(int) func(int) error {
 		c := f.api(p)
 		return func(int) error {
-			all, err := c.Takes(ctx, client.Take{Entity: "batch"}, client.Take{Entity: "batch", Cost: 3 * sluice.Token})
+			all, err := c.Takes(ctx, client.Take{Entity: "batch"}, client.Take{Entity: "batch", Cost: sluice.Tokens(3)})
 			for i, o := range all {
 				err = errors.Join(err, f.took("batch", 1+2*i)(o.Decision, o.Err))
 			}
@@ -60,15 +60,15 @@ func (f *fleet) employTakes(p *process) {
 	f.employ("lease", 2, func(int) func(int) error {
 		c := f.api(p)
 		return func(int) error {
-			lease, d, err := c.Acquire(ctx, client.Take{Entity: "lease", Cost: 5 * sluice.Token})
+			lease, d, err := c.Acquire(ctx, client.Take{Entity: "lease", Cost: sluice.Tokens(5)})
 			if err := f.took("lease", 5)(d, err); err != nil {
 				return err
 			}
-			if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "all", Cost: 7 * sluice.Token}); err != nil {
+			if _, err := lease.Adjust(ctx, sluice.LimitCost{Limit: "all", Cost: sluice.Tokens(7)}); err != nil {
 				return err
 			}
 			f.spend("lease", 2)
-			_, err = lease.Commit(ctx, sluice.LimitCost{Limit: "all", Cost: 4 * sluice.Token})
+			_, err = lease.Commit(ctx, sluice.LimitCost{Limit: "all", Cost: sluice.Tokens(4)})
 			if err == nil || f.crashed.Load() { // it may be given back although a kill swallowed the answer
 				f.spend("lease", -3)
 			}

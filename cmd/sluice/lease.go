@@ -60,7 +60,7 @@ sluice lease adjust ID --keep 10m`,
 		f.Var(&keep, "keep", "let it expire this `duration` from now")
 	}, func(ctx context.Context, c *call) error {
 		lease := c.client.Lease(c.arg(0))
-		if cost.all != 0 || len(cost.each) == 0 && keep == 0 {
+		if !cost.all.IsZero() || len(cost.each) == 0 && keep == 0 {
 			return c.wrong("want --cost by limit, such as tpm=812, or --keep")
 		}
 		if keep != 0 {
@@ -83,7 +83,7 @@ func commitCommand() *cobra.Command {
 		Example: `sluice lease commit ID
 sluice lease commit ID --cost tpm=812`,
 	}, func(f *pflag.FlagSet) { f.Var(&cost, "cost", "final `cost` by limit, such as tpm=812") }, func(ctx context.Context, c *call) error {
-		if cost.all != 0 {
+		if !cost.all.IsZero() {
 			return c.wrong("want --cost by limit, such as tpm=812")
 		}
 		d, err := c.client.Lease(c.arg(0)).Commit(ctx, cost.list()...)

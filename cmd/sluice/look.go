@@ -43,7 +43,7 @@ func adjustCommand() *cobra.Command {
 		f.Var(&cost, "cost", "`cost` by limit, such as tpm=500; negative is a refund")
 		f.Var(&limits, "limit", "a limit as `name=rule`, in place of the stored ones; may be repeated")
 	}, func(ctx context.Context, c *call) error {
-		if cost.all != 0 || len(cost.each) == 0 {
+		if !cost.all.IsZero() || len(cost.each) == 0 {
 			return c.wrong("want --cost by limit, such as tpm=-500")
 		}
 		d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Costs: cost.each, Limits: limits})

@@ -153,14 +153,14 @@ func (p *process) missing(t *testing.T) map[string]int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		missing[entity] = capacity - int(d.Results[0].Free/sluice.Token) // what the killed one held is not free
+		missing[entity] = capacity - int(d.Results[0].Free.Thousandths()/sluice.Token) // what the killed one held is not free
 	}
 	return missing
 }
 
 var (
-	tracedTake  = client.Take{Entity: "traced", Resource: "take", ID: "only-once", Cost: 25 * sluice.Token}
-	tracedLease = client.Take{Entity: "traced", Resource: "lease", ID: "still-open", Cost: 5 * sluice.Token, Keep: time.Hour}
+	tracedTake  = client.Take{Entity: "traced", Resource: "take", ID: "only-once", Cost: sluice.Tokens(25)}
+	tracedLease = client.Take{Entity: "traced", Resource: "lease", ID: "still-open", Cost: sluice.Tokens(5), Keep: time.Hour}
 )
 
 // leaveTraces takes once, with an id, and leaves a lease open.
@@ -173,7 +173,7 @@ func leaveTraces(t *testing.T, c *client.Client) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if _, err := lease.Adjust(t.Context(), sluice.LimitCost{Limit: "all", Cost: 7 * sluice.Token}); err != nil {
+	if _, err := lease.Adjust(t.Context(), sluice.LimitCost{Limit: "all", Cost: sluice.Tokens(7)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -193,7 +193,7 @@ func findTraces(t *testing.T, c *client.Client, since time.Time) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return int(d.Results[0].Remaining / sluice.Token)
+		return int(d.Results[0].Remaining.Thousandths() / sluice.Token)
 	}
 	if n := left("take"); n != capacity-25 {
 		t.Errorf("%d are left after a take of 25", n)
@@ -204,7 +204,7 @@ func findTraces(t *testing.T, c *client.Client, since time.Time) {
 	if lease, d, err := c.Acquire(t.Context(), tracedLease); err != nil || lease == nil || !d.Repeated {
 		t.Errorf("the lease again: %+v, %v", d, err)
 	}
-	if _, err := c.Lease(tracedLease.ID).Commit(t.Context(), sluice.LimitCost{Limit: "all", Cost: 4 * sluice.Token}); err != nil {
+	if _, err := c.Lease(tracedLease.ID).Commit(t.Context(), sluice.LimitCost{Limit: "all", Cost: sluice.Tokens(4)}); err != nil {
 		t.Errorf("committing the lease: %v", err)
 	}
 	if n := left("lease"); n != capacity-4 {
@@ -250,7 +250,7 @@ func TestDamagedSnapshot(t *testing.T) {
 			if name == "unchanged" {
 				want, count = capacity-25, "0"
 			}
-			if n := int(d.Results[0].Remaining / sluice.Token); n != want {
+			if n := int(d.Results[0].Remaining.Thousandths() / sluice.Token); n != want {
 				t.Errorf("%d are left, want %d", n, want)
 			}
 			if _, text := p.get(t, "/metrics"); !strings.Contains(text, "\nsluice_memory_damaged_snapshots_total "+count+"\n") {

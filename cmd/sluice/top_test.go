@@ -14,7 +14,7 @@ import (
 func bucket(entity string, used float64, allowed int64) client.Bucket {
 	return client.Bucket{
 		Entity: entity, Resource: "chat", Limit: "rpm", Rule: sluice.MustParse("100/minute"),
-		Remaining: sluice.Tokens((100 - used) * 1000), Utilization: used, Alarm: catalog.Thresholds{}.Alarm(used),
+		Remaining: sluice.Thousandths(int64((100 - used) * 1000)), Utilization: used, Alarm: catalog.Thresholds{}.Alarm(used),
 		ResetAfter: time.Duration(used) * time.Second, Activity: client.Activity{Node: &client.Node{Allowed: allowed, Limited: allowed / 10}},
 	}
 }

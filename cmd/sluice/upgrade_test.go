@@ -178,7 +178,7 @@ func (m *migration) employBounded(f *fleet, p *process) {
 				if m.bounded[name] == nil {
 					m.bounded[name] = &storetest.History{}
 				}
-				m.bounded[name].Add(called, time.Now().UnixMicro(), d.Granted)
+				m.bounded[name].Add(called, time.Now().UnixMicro(), d.Granted.Thousandths())
 				return nil
 			}
 		})

@@ -195,7 +195,7 @@ type chart struct {
 	Entity   string          `json:"entity,omitempty"`
 	Start    time.Time       `json:"start"`
 	Step     string          `json:"step"`
-	Consumed []sluice.Tokens `json:"consumed"`
+	Consumed []sluice.Amount `json:"consumed"`
 
 	step time.Duration
 }
@@ -219,10 +219,10 @@ func chartsOf(rows []catalog.Used, u *usageFlags, step time.Duration) []chart {
 			index[key] = k
 			all = append(all, chart{
 				Resource: r.Resource, Limit: r.Limit, Entity: u.entity, Start: start, Step: u.by,
-				Consumed: make([]sluice.Tokens, n), step: step,
+				Consumed: make([]sluice.Amount, n), step: step,
 			})
 		}
-		all[k].Consumed[at] += r.Amount
+		all[k].Consumed[at] = all[k].Consumed[at].Add(r.Amount)
 	}
 	return all
 }
@@ -233,15 +233,15 @@ var eighths = []rune(" ▁▂▃▄▅▆▇█")
 // draw returns bars of so many lines. Where there are more amounts than
 // columns, neighbours are added up.
 func (c *chart) draw(width, height int) string {
-	most := sluice.Tokens(0)
+	most := int64(0)
 	room := max(width-12, 10)
 	each := (len(c.Consumed) + room - 1) / room
-	var bars []sluice.Tokens
-	total := sluice.Tokens(0)
+	var bars []int64
+	total := int64(0)
 	for i := 0; i < len(c.Consumed); i += each {
-		sum := sluice.Tokens(0)
+		sum := int64(0)
 		for _, a := range c.Consumed[i:min(i+each, len(c.Consumed))] {
-			sum += a
+			sum += a.Thousandths()
 		}
 		bars = append(bars, sum)
 		most = max(most, sum)
@@ -257,12 +257,12 @@ func (c *chart) draw(width, height int) string {
 	if each > 1 {
 		per = fmt.Sprintf("%d %ss", each, c.Step)
 	}
-	fmt.Fprintf(&b, "%s: %s in all, a column is %s\n", printable(title), total, per)
+	fmt.Fprintf(&b, "%s: %s in all, a column is %s\n", printable(title), sluice.Thousandths(total), per)
 	for line := height; line > 0; line-- {
 		label := ""
 		switch line {
 		case height:
-			label = most.String()
+			label = sluice.Thousandths(most).String()
 		case 1:
 			label = "0"
 		}
@@ -286,7 +286,7 @@ func (c *chart) draw(width, height int) string {
 
 // level is how much of a cell in a line (1 is the lowest) a bar fills, in
 // eighths. Any amount above 0 shows.
-func level(a, most sluice.Tokens, line, height int) int {
+func level(a, most int64, line, height int) int {
 	if a <= 0 || most <= 0 {
 		return 0
 	}

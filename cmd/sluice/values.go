@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// costs is a flag: an amount for every limit, or amounts by limit.
+// costs is a flag: an amount for every limit, or tokens by limit.
 type costs struct {
-	all  sluice.Tokens
-	each map[string]sluice.Tokens
+	all  sluice.Amount
+	each map[string]sluice.Amount
 }
 
 func (c *costs) String() string { return "" }
@@ -30,24 +30,24 @@ func (c *costs) Set(s string) error {
 		if !named {
 			name, amount = "", part
 		}
-		var n sluice.Tokens
-		if err := n.UnmarshalJSON([]byte(strings.TrimSpace(amount))); err != nil {
+		var tokens sluice.Amount
+		if err := tokens.UnmarshalJSON([]byte(strings.TrimSpace(amount))); err != nil {
 			return fmt.Errorf("want an amount such as 3, or rpm=1,tpm=1200")
 		}
-		if n == 0 {
+		if tokens.IsZero() {
 			return fmt.Errorf("want an amount other than 0; without one it is 1")
 		}
 		if !named {
-			c.all = n
+			c.all = tokens
 			continue
 		}
 		if c.each == nil {
-			c.each = map[string]sluice.Tokens{}
+			c.each = map[string]sluice.Amount{}
 		}
-		c.each[strings.TrimSpace(name)] = n
+		c.each[strings.TrimSpace(name)] = tokens
 	}
-	if c.all != 0 && c.each != nil {
-		return fmt.Errorf("want one amount, or amounts by limit, not both")
+	if !c.all.IsZero() && c.each != nil {
+		return fmt.Errorf("want one amount, or tokens by limit, not both")
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (c *caller) request(rule *policy.Emergency, now time.Time) *Sanction {
 		c.window, c.requests = now, 0
 	}
 	c.requests++
-	if now.Sub(c.first) < rule.Baseline || c.requests < float64(rule.AtLeast.Amount)/float64(sluice.Token) || c.requests < rule.Factor*c.usual {
+	if now.Sub(c.first) < rule.Baseline || c.requests < float64(rule.AtLeast.Amount.Thousandths())/float64(sluice.Token) || c.requests < rule.Factor*c.usual {
 		return nil
 	}
 	c.emergency = &Sanction{Kind: Emergency, Reason: "far more requests than usual", Since: now, Until: now.Add(rule.For)}

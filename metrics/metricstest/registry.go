@@ -114,7 +114,7 @@ func Registry(t *testing.T) *prometheus.Registry {
 		for range 2 {
 			_, err := l.Take(t.Context(), sluice.Demand{
 				Key:   sluice.Key{Entity: "alice", Resource: "mail", Limit: "rpm"},
-				Limit: sluice.MustParse("2/hour"), Critical: true, Cost: 2 * sluice.Token,
+				Limit: sluice.MustParse("2/hour"), Critical: true, Cost: sluice.Tokens(2),
 			})
 			must(err)
 		}

@@ -26,7 +26,7 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 		if changes[i].Limit.Algorithm == sluice.Concurrency {
 			return fmt.Errorf("postgres store: a concurrency limit is adjusted by its lease: %w", errors.ErrUnsupported)
 		}
-		rules[places[i]-1], costs[places[i]-1] = limits.number(&changes[i].Limit), int64(changes[i].Cost)
+		rules[places[i]-1], costs[places[i]-1] = limits.number(&changes[i].Limit), changes[i].Cost.Thousandths()
 	}
 	var (
 		now, latest        int64
@@ -54,10 +54,10 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 		n := places[i] - 1
 		results = append(results, sluice.Result{
 			Fits:       true,
-			Consumed:   sluice.Tokens(consumed[n]),
-			Returned:   sluice.Tokens(returned[n]),
-			Remaining:  sluice.Tokens(remaining[n]),
-			Free:       sluice.Tokens(frees[n]),
+			Consumed:   sluice.Thousandths(consumed[n]),
+			Returned:   sluice.Thousandths(returned[n]),
+			Remaining:  sluice.Thousandths(remaining[n]),
+			Free:       sluice.Thousandths(frees[n]),
 			ResetAfter: duration(resets[n]),
 		})
 		s.marks.setTight(s.marks.hashOf(&changes[i].Key), frees[n] <= 0)

@@ -72,7 +72,7 @@ func (b *batch) number() {
 			b.order = append(b.order, int32(len(b.flat)))
 			b.flat = append(b.flat, &r.keys[i])
 			b.rules = append(b.rules, b.limits.number(&r.take.Demands[i].Limit))
-			b.costs = append(b.costs, int64(r.take.Demands[i].Cost))
+			b.costs = append(b.costs, r.take.Demands[i].Cost.Thousandths())
 		}
 	}
 	b.places = b.keys.number(b.places, b.flat, b.order)
@@ -152,11 +152,11 @@ func (a *limitArgs) clear() {
 func (a *limitArgs) reduce() {
 	for i := range a.limits {
 		l := &a.limits[i]
-		rate, per := int64(l.Amount), l.Period.Microseconds()
+		rate, per := l.Amount.Thousandths(), l.Period.Microseconds()
 		if l.Algorithm == sluice.TokenBucket {
 			rate, per = l.Rate()
 		}
-		a.rates, a.pers, a.capacities = append(a.rates, rate), append(a.pers, per), append(a.capacities, int64(l.Capacity()))
+		a.rates, a.pers, a.capacities = append(a.rates, rate), append(a.pers, per), append(a.capacities, l.Capacity().Thousandths())
 	}
 }
 
@@ -171,9 +171,9 @@ func (a *limitArgs) number(l *sluice.Limit) int32 {
 	a.limits = append(a.limits, *l)
 	a.algorithms = append(a.algorithms, int16(l.Algorithm))
 	a.calendars = append(a.calendars, int16(l.Calendar))
-	a.amounts = append(a.amounts, int64(l.Amount))
+	a.amounts = append(a.amounts, l.Amount.Thousandths())
 	a.periods = append(a.periods, l.Period.Microseconds())
-	a.bursts = append(a.bursts, int64(l.Burst))
+	a.bursts = append(a.bursts, l.Burst.Thousandths())
 	a.zones = append(a.zones, l.Zone)
 	return int32(len(a.limits))
 }

@@ -68,14 +68,14 @@ func doSomething(r *rand.Rand, s sluice.Store, l *sluice.Limiter, id string) err
 		_, err = lease.Commit(ctx)
 		return err
 	case 1:
-		demands[0].Cost = -demands[0].Cost
+		demands[0].Cost = sluice.Thousandths(-demands[0].Cost.Thousandths())
 		_, err := l.Adjust(ctx, demands...)
 		return err
 	case 2:
 		var requests []sluice.HoldRequest
 		for _, d := range demands {
 			requests = append(requests, sluice.HoldRequest{
-				Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: r.Uint64(), Seq: r.Uint64()}, Max: sluice.Token, TTL: 10 * time.Millisecond,
+				Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: r.Uint64(), Seq: r.Uint64()}, Max: sluice.Tokens(1), TTL: 10 * time.Millisecond,
 			})
 		}
 		return s.Hold(ctx, requests, make([]sluice.Grant, len(requests)))

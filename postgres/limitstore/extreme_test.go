@@ -17,18 +17,18 @@ import (
 // extremes are limits at the edges of what is valid, where a product that is
 // multiplied before it is divided would overflow.
 var extremes = []sluice.Limit{
-	{Amount: 1, Period: 5 * 365 * 24 * time.Hour},
-	{Amount: 1, Period: 5 * 365 * 24 * time.Hour, Burst: sluice.MaxTokens},
-	{Amount: 7, Period: time.Microsecond, Burst: sluice.MaxTokens},
-	{Amount: sluice.MaxTokens, Period: time.Microsecond},
-	{Amount: sluice.MaxTokens - 1, Period: 7 * time.Microsecond, Burst: 1},
-	{Amount: 99_991, Period: 90_071_992_547 * time.Microsecond, Burst: sluice.MaxTokens},
-	{Amount: 100_003, Period: 24 * time.Hour, Burst: 1},
-	{Algorithm: sluice.FixedWindow, Amount: sluice.MaxTokens, Period: 5 * 365 * 24 * time.Hour},
-	{Algorithm: sluice.FixedWindow, Amount: 1, Period: time.Microsecond},
-	{Algorithm: sluice.FixedWindow, Amount: sluice.MaxTokens, Calendar: sluice.CalendarMonth, Zone: "Pacific/Apia"},
-	{Algorithm: sluice.SlidingWindow, Amount: sluice.MaxTokens, Period: 5 * 365 * 24 * time.Hour},
-	{Algorithm: sluice.SlidingWindow, Amount: 3, Period: 17 * time.Microsecond},
+	{Amount: sluice.Thousandths(1), Period: 5 * 365 * 24 * time.Hour},
+	{Amount: sluice.Thousandths(1), Period: 5 * 365 * 24 * time.Hour, Burst: sluice.Thousandths(sluice.MaxThousandths)},
+	{Amount: sluice.Thousandths(7), Period: time.Microsecond, Burst: sluice.Thousandths(sluice.MaxThousandths)},
+	{Amount: sluice.Thousandths(sluice.MaxThousandths), Period: time.Microsecond},
+	{Amount: sluice.Thousandths(sluice.MaxThousandths - 1), Period: 7 * time.Microsecond, Burst: sluice.Thousandths(1)},
+	{Amount: sluice.Thousandths(99_991), Period: 90_071_992_547 * time.Microsecond, Burst: sluice.Thousandths(sluice.MaxThousandths)},
+	{Amount: sluice.Thousandths(100_003), Period: 24 * time.Hour, Burst: sluice.Thousandths(1)},
+	{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(sluice.MaxThousandths), Period: 5 * 365 * 24 * time.Hour},
+	{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(1), Period: time.Microsecond},
+	{Algorithm: sluice.FixedWindow, Amount: sluice.Thousandths(sluice.MaxThousandths), Calendar: sluice.CalendarMonth, Zone: "Pacific/Apia"},
+	{Algorithm: sluice.SlidingWindow, Amount: sluice.Thousandths(sluice.MaxThousandths), Period: 5 * 365 * 24 * time.Hour},
+	{Algorithm: sluice.SlidingWindow, Amount: sluice.Thousandths(3), Period: 17 * time.Microsecond},
 }
 
 // TestExtremeNumbers compares the arithmetic in SQL with the model's where
@@ -65,7 +65,7 @@ func TestExtremeNumbers(t *testing.T) {
 		requests := make([]sluice.HoldRequest, len(extremes))
 		for j, limit := range extremes {
 			requests[j] = sluice.HoldRequest{
-				Key: key(j), Limit: limit, ID: sluice.HoldID{Node: ^uint64(0), Seq: uint64(j)}, Max: sluice.MaxTokens, TTL: time.Hour,
+				Key: key(j), Limit: limit, ID: sluice.HoldID{Node: ^uint64(0), Seq: uint64(j)}, Max: sluice.Thousandths(sluice.MaxThousandths), TTL: time.Hour,
 			}
 		}
 		if err := s.Hold(ctx, requests, held[i]); err != nil {
@@ -93,9 +93,9 @@ func operation(r *rand.Rand) func(context.Context, *sluice.Limiter) string {
 	if r.IntN(8) == 0 {
 		j = r.IntN(len(extremes))
 	}
-	d := sluice.Demand{Key: key(i), Limit: extremes[j], Cost: sluice.Tokens(1 + r.Int64N(1<<r.IntN(50)))}
+	d := sluice.Demand{Key: key(i), Limit: extremes[j], Cost: sluice.Thousandths(1 + r.Int64N(1<<r.IntN(50)))}
 	if r.IntN(3) == 0 {
-		d.Cost = max(1, d.Limit.Capacity()-sluice.Tokens(r.IntN(3)))
+		d.Cost = sluice.Thousandths(max(1, d.Limit.Capacity().Thousandths()-int64(r.IntN(3))))
 	}
 	d.CountRefused = r.IntN(6) == 0
 	other := sluice.Demand{Key: key((i + 1) % len(extremes)), Limit: extremes[(i+1)%len(extremes)], Cost: d.Cost}
@@ -116,7 +116,7 @@ func operation(r *rand.Rand) func(context.Context, *sluice.Limiter) string {
 		case 2, 3:
 			changes := append([]sluice.Demand(nil), demands...)
 			if kind == 3 {
-				changes[0].Cost = -changes[0].Cost
+				changes[0].Cost = sluice.Thousandths(-changes[0].Cost.Thousandths())
 			}
 			answer, err = l.Adjust(ctx, changes...)
 		default:

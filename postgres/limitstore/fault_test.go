@@ -52,7 +52,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 	for _, call := range []func(string) error{
 		func(id string) error { _, _, err := l.Acquire(ctx, lease(id)); return err },
 		func(id string) error {
-			_, err := l.Lease(id).Adjust(ctx, sluice.LimitCost{Limit: "rps", Cost: 3 * sluice.Token})
+			_, err := l.Lease(id).Adjust(ctx, sluice.LimitCost{Limit: "rps", Cost: sluice.Tokens(3)})
 			return err
 		},
 		func(string) error { _, err := l.Adjust(ctx, demand("adjusted", "100/hour", 1)); return err },
@@ -65,10 +65,10 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 	}
 
 	beside := open(t, postgres.Config{Address: address})
-	for entity, want := range map[string]sluice.Tokens{"plain": 2, "lease": 6, "adjusted": 2} {
+	for entity, want := range map[string]int64{"plain": 2, "lease": 6, "adjusted": 2} {
 		d := take(t, beside, demand(entity, "100/hour", 1), true)
-		if got := d.Results[0].Remaining.Whole(); got != 100-int64(want)-1 {
-			t.Errorf("%s: %d tokens left, want %d", entity, got, 100-want-1)
+		if got := d.Results[0].Remaining.Whole(); got != 100-want-1 {
+			t.Errorf("%s: %d tokens left, want %d", entity, got, sluice.Thousandths(100-want-1))
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestCutConnections(t *testing.T) {
 	close(stop)
 	takers.Wait()
 	beside := open(t, postgres.Config{Address: address})
-	got, least := int64(consumed(t, beside)/sluice.Token), passed.Load()
+	got, least := (consumed(t, beside) / sluice.Token), passed.Load()
 	t.Logf("%d passed, %d unknown, %d unavailable; %d consumed", least, unknown.Load(), unavailable.Load(), got)
 	if got < least || got > least+unknown.Load() {
 		t.Errorf("%d consumed, want %d to %d", got, least, least+unknown.Load())
@@ -176,7 +176,7 @@ func TestRestart(t *testing.T) {
 	}
 	close(stop)
 	takers.Wait()
-	got, least := int64(consumed(t, s)/sluice.Token), passed.Load()
+	got, least := (consumed(t, s) / sluice.Token), passed.Load()
 	t.Logf("%d passed, %d unknown, %d unavailable; %d consumed", least, unknown.Load(), unavailable.Load(), got)
 	if got < least || got > least+unknown.Load() {
 		t.Errorf("%d consumed, want %d to %d", got, least, least+unknown.Load())

@@ -102,9 +102,9 @@ func (s *Store) sendGeneral(b *batch) {
 			d.Results[i] = sluice.Result{
 				Fits:       fits[n],
 				Held:       helds[n],
-				Consumed:   sluice.Tokens(consumed[n]),
-				Remaining:  sluice.Tokens(remaining[n]),
-				Free:       sluice.Tokens(frees[n]),
+				Consumed:   sluice.Thousandths(consumed[n]),
+				Remaining:  sluice.Thousandths(remaining[n]),
+				Free:       sluice.Thousandths(frees[n]),
 				RetryAfter: duration(retries[n]),
 				ResetAfter: duration(resets[n]),
 			}
@@ -206,12 +206,12 @@ func fingerprint(t *sluice.Take) []byte {
 		word(d.Key.Resource)
 		word(d.Key.Limit)
 		number(int64(d.Limit.Algorithm))
-		number(int64(d.Limit.Amount))
+		number(d.Limit.Amount.Thousandths())
 		number(d.Limit.Period.Microseconds())
-		number(int64(d.Limit.Burst))
+		number(d.Limit.Burst.Thousandths())
 		number(int64(d.Limit.Calendar))
 		word(d.Limit.Zone)
-		number(int64(d.Charge()))
+		number(d.Charge().Thousandths())
 		flag(d.Shadow)
 		flag(d.CountRefused)
 	}

@@ -37,7 +37,7 @@ func demand(entity, limit string, tokens int64) sluice.Demand {
 	return sluice.Demand{
 		Key:   sluice.Key{Entity: entity, Resource: "api", Limit: "rps"},
 		Limit: sluice.MustParse(limit),
-		Cost:  sluice.Tokens(tokens) * sluice.Token,
+		Cost:  sluice.Tokens(tokens),
 	}
 }
 
@@ -55,16 +55,16 @@ func take(tb testing.TB, s sluice.Store, d sluice.Demand, want bool) sluice.Deci
 }
 
 // consumed is the net consumption of all buckets of a namespace.
-func consumed(tb testing.TB, s sluice.Store) sluice.Tokens {
+func consumed(tb testing.TB, s sluice.Store) int64 {
 	tb.Helper()
-	var total sluice.Tokens
+	var total int64
 	for q := (sluice.Query{Max: 1000}); ; {
 		page, err := s.List(context.Background(), q)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		for i := range page.Buckets {
-			total += page.Buckets[i].Consumed
+			total += page.Buckets[i].Consumed.Thousandths()
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
 			return total

@@ -33,9 +33,9 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 		q := &requests[i]
 		rules = append(rules, limits.number(&q.Limit))
 		nodes, seqs = append(nodes, int64(q.ID.Node)), append(seqs, int64(q.ID.Seq))
-		leasts, mosts, ttls = append(leasts, int64(q.Min)), append(mosts, int64(q.Max)), append(ttls, q.TTL.Microseconds())
+		leasts, mosts, ttls = append(leasts, q.Min.Thousandths()), append(mosts, q.Max.Thousandths()), append(ttls, q.TTL.Microseconds())
 		previousNodes, previousSeqs = append(previousNodes, int64(q.Previous.Node)), append(previousSeqs, int64(q.Previous.Seq))
-		spents = append(spents, int64(q.Spent))
+		spents = append(spents, q.Spent.Thousandths())
 	}
 	err = s.withWindows(limits, func() (bool, int64, error) {
 		err := s.call(ctx, &now, func(ctx context.Context, conn *pgx.Conn) error {
@@ -53,19 +53,19 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 	}
 	for i := range requests {
 		g := sluice.Grant{
-			Amount:    sluice.Tokens(granted[i]),
-			Remaining: sluice.Tokens(remaining[i]),
-			Free:      sluice.Tokens(frees[i]),
+			Amount:    sluice.Thousandths(granted[i]),
+			Remaining: sluice.Thousandths(remaining[i]),
+			Free:      sluice.Thousandths(frees[i]),
 			Now:       time.UnixMicro(times[i]),
 			RetryIn:   duration(retries[i]),
 			Recalled:  recalled[i],
 			Held:      helds[i],
 		}
-		if g.Amount > 0 {
+		if g.Amount.Thousandths() > 0 {
 			g.Expires = time.UnixMicro(ends[i])
 		}
 		grants[i] = g
-		if requests[i].Previous != (sluice.HoldID{}) && g.Free > 0 {
+		if requests[i].Previous != (sluice.HoldID{}) && g.Free.Thousandths() > 0 {
 			s.watch.made(requests[i].Key)
 		}
 	}
@@ -81,7 +81,7 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	var nodes, seqs, spents []int64
 	for i := range returns {
 		r := &returns[i]
-		nodes, seqs, spents = append(nodes, int64(r.ID.Node)), append(seqs, int64(r.ID.Seq)), append(spents, int64(r.Spent))
+		nodes, seqs, spents = append(nodes, int64(r.ID.Node)), append(seqs, int64(r.ID.Seq)), append(spents, r.Spent.Thousandths())
 	}
 	err := s.call(ctx, nil, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, s.sql.giveBack,

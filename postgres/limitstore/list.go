@@ -158,9 +158,9 @@ func (s *Store) bucket(r *row) (sluice.Bucket, bool, error) {
 	return sluice.Bucket{
 		Key:       r.key.key(),
 		Limit:     r.limit,
-		Remaining: sluice.Tokens(v.Remaining()),
-		Held:      sluice.Tokens(v.Held),
-		Consumed:  sluice.Tokens(spec.ConsumedBy(&r.state, v)),
+		Remaining: sluice.Thousandths(v.Remaining()),
+		Held:      sluice.Thousandths(v.Held),
+		Consumed:  sluice.Thousandths(spec.ConsumedBy(&r.state, v)),
 		Reset:     duration(spec.ResetIn(&r.state, v)),
 		LastTaken: spec.LastTaken(&r.state),
 		Tickets:   v.Tickets,

@@ -27,7 +27,7 @@ func (s *Store) sendPlain(b *batch) {
 	}
 	for i := range b.costs {
 		if b.costs[i] == 0 {
-			b.costs[i] = int64(sluice.Token)
+			b.costs[i] = sluice.Token
 		}
 	}
 	sizes := b.sizes
@@ -75,12 +75,12 @@ func (s *Store) sendPlain(b *batch) {
 			at = max(at, view.Now)
 			result := &d.Results[i]
 			if d.Allowed {
-				result.Fits, result.Consumed = true, sluice.Tokens(b.costs[n])
+				result.Fits, result.Consumed = true, sluice.Thousandths(b.costs[n])
 			} else {
 				retry := spec.RetryIn(&state, view, b.costs[n])
 				result.Fits, result.RetryAfter = retry == 0, duration(retry)
 			}
-			result.Remaining = sluice.Tokens(view.Remaining())
+			result.Remaining = sluice.Thousandths(view.Remaining())
 			result.Free = result.Remaining
 			result.ResetAfter = duration(spec.ResetIn(&state, view))
 			s.marks.setTight(r.hashes[i], !result.Fits)

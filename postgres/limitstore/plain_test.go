@@ -40,7 +40,7 @@ func TestPlainIsLikeGeneral(t *testing.T) {
 				n := 2*i + random.IntN(2)
 				d := demand(fmt.Sprint("caller", caller), limits[n], 0)
 				d.Key.Limit = fmt.Sprint("limit", n)
-				d.Cost = sluice.Tokens(random.Int64N([]int64{2, 3000, 30_000}[random.IntN(3)]))
+				d.Cost = sluice.Thousandths(random.Int64N([]int64{2, 3000, 30_000}[random.IntN(3)]))
 				takes[caller].Demands = append(takes[caller].Demands, d)
 			}
 		}

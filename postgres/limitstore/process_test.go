@@ -112,7 +112,7 @@ func TestKilledHolderBlocksNobody(t *testing.T) {
 	}
 	t.Logf("the waiting take passed %s after the holder was killed", time.Since(killed).Round(time.Millisecond))
 	if got := consumed(t, s); got != 2*sluice.Token {
-		t.Errorf("%s consumed, want 2", got)
+		t.Errorf("%s consumed, want 2", sluice.Thousandths(got))
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *Store) sendSettlements(b *batch) {
 		ids, actions = append(ids, postgres.Text(st.ID)), append(actions, int16(st.Action))
 		keeps, counts = append(keeps, st.Keep.Microseconds()), append(counts, int32(len(st.Costs)))
 		for _, c := range st.Costs {
-			limits, costs = append(limits, postgres.Text(c.Limit)), append(costs, int64(c.Cost))
+			limits, costs = append(limits, postgres.Text(c.Limit)), append(costs, c.Cost.Thousandths())
 		}
 		bounds = r.bounds // one that has any is alone
 	}
@@ -130,10 +130,10 @@ func (s *Store) answerSettled(r *request, a *leases, i, first, last int) {
 		d.Demands = append(d.Demands, demand)
 		d.Results = append(d.Results, sluice.Result{
 			Fits:       true,
-			Consumed:   sluice.Tokens(a.consumed[n]),
-			Returned:   sluice.Tokens(a.returned[n]),
-			Remaining:  sluice.Tokens(a.remaining[n]),
-			Free:       sluice.Tokens(a.frees[n]),
+			Consumed:   sluice.Thousandths(a.consumed[n]),
+			Returned:   sluice.Thousandths(a.returned[n]),
+			Remaining:  sluice.Thousandths(a.remaining[n]),
+			Free:       sluice.Thousandths(a.frees[n]),
 			ResetAfter: duration(a.resets[n]),
 		})
 		s.marks.setTight(s.marks.hashOf(&demand.Key), a.frees[n] <= 0)
@@ -171,7 +171,7 @@ func (s *Store) settleAgain(r *request, a *leases, i, first, last int) {
 // demand is a bucket of a lease, with the limit it has now.
 func (a *leases) demand(n int) sluice.Demand {
 	k := rowKey{a.namespaces[n], a.entities[n], a.resources[n], a.names[n]}
-	d := sluice.Demand{Key: k.key(), Limit: a.limit(n), Cost: sluice.Tokens(a.asked[n])}
+	d := sluice.Demand{Key: k.key(), Limit: a.limit(n), Cost: sluice.Thousandths(a.asked[n])}
 	setFlags(&d, a.flags[n])
 	return d
 }
@@ -183,9 +183,9 @@ func (a *leases) limit(n int) sluice.Limit {
 func limitOf(algorithm int16, amount, period, burst int64, calendar int16, zone string) sluice.Limit {
 	return sluice.Limit{
 		Algorithm: sluice.Algorithm(algorithm),
-		Amount:    sluice.Tokens(amount),
+		Amount:    sluice.Thousandths(amount),
 		Period:    time.Duration(period) * time.Microsecond,
-		Burst:     sluice.Tokens(burst),
+		Burst:     sluice.Thousandths(burst),
 		Calendar:  sluice.Calendar(calendar),
 		Zone:      zone,
 	}

@@ -132,9 +132,9 @@ func TestUpgrade(t *testing.T) {
 
 	// Each leaves the other's holds and marks in their place.
 	id := sluice.HoldID{Node: 1, Seq: 1}
-	hold := sluice.HoldRequest{Key: demand("c", hourly, 0).Key, Limit: sluice.MustParse(hourly), ID: id, Max: 6 * sluice.Token, TTL: time.Minute}
+	hold := sluice.HoldRequest{Key: demand("c", hourly, 0).Key, Limit: sluice.MustParse(hourly), ID: id, Max: sluice.Tokens(6), TTL: time.Minute}
 	grants := make([]sluice.Grant, 1)
-	if err := s.Hold(ctx, []sluice.HoldRequest{hold}, grants); err != nil || grants[0].Amount != 6*sluice.Token {
+	if err := s.Hold(ctx, []sluice.HoldRequest{hold}, grants); err != nil || grants[0].Amount.Thousandths() != 6*sluice.Token {
 		t.Fatal(grants, err)
 	}
 	want("above what is not held", old.general("c", "", 5), false)

@@ -69,9 +69,9 @@ func TestRoomIsHeardOf(t *testing.T) {
 	take(t, a, odd, true)
 	d := demand("alice", limit, 1)
 	take(t, a, d, true)
-	hold := sluice.HoldRequest{Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1, Seq: 1}, Max: sluice.Token, TTL: time.Hour}
+	hold := sluice.HoldRequest{Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1, Seq: 1}, Max: sluice.Tokens(1), TTL: time.Hour}
 	grants := make([]sluice.Grant, 1)
-	if err := a.Hold(ctx, []sluice.HoldRequest{hold}, grants); err != nil || grants[0].Amount == 0 {
+	if err := a.Hold(ctx, []sluice.HoldRequest{hold}, grants); err != nil || grants[0].Amount.Thousandths() == 0 {
 		t.Fatal(grants, err)
 	}
 	acquire := func(id string) *sluice.Lease {
@@ -95,7 +95,7 @@ func TestRoomIsHeardOf(t *testing.T) {
 	take(t, a, scarce, true)
 	take(t, a, free, true)
 	refund := d
-	refund.Cost = -sluice.Token
+	refund.Cost = sluice.Thousandths(-sluice.Token)
 	for _, c := range []struct {
 		name string
 		key  sluice.Key
@@ -111,7 +111,7 @@ func TestRoomIsHeardOf(t *testing.T) {
 		}},
 		{"who waited can never pass", scarce.Key, func() error {
 			more := scarce
-			more.Cost *= 2
+			more.Cost = sluice.Thousandths(more.Cost.Thousandths() * 2)
 			return errors.Join(ask(false, scarce), ask(false, more))
 		}},
 		{"who waited lacks only another", free.Key, func() error {

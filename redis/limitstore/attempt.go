@@ -143,11 +143,11 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 // ever have, so that there is nothing to wait for in the others.
 func neverPasses(t *sluice.Take) bool {
 	return slices.ContainsFunc(t.Demands, func(d sluice.Demand) bool {
-		ask := d.Charge()
+		ask := d.Charge().Thousandths()
 		if t.UpTo {
 			ask = min(ask, sluice.Token)
 		}
-		return !d.Shadow && ask > d.Limit.Capacity()
+		return !d.Shadow && ask > d.Limit.Capacity().Thousandths()
 	})
 }
 
@@ -255,10 +255,10 @@ func (s *Store) giveBack(ctx context.Context, t *sluice.Take, which []int, attem
 	}
 	for n, i := range which {
 		res := &m.decision.Results[i]
-		if res.Consumed == 0 && results[n].Consumed == 0 {
+		if res.Consumed.Thousandths() == 0 && results[n].Consumed.Thousandths() == 0 {
 			continue // a shadow: nothing has changed
 		}
-		res.Consumed += results[n].Consumed
+		res.Consumed = sluice.Thousandths(res.Consumed.Thousandths() + results[n].Consumed.Thousandths())
 		res.Remaining, res.Free, res.ResetAfter = results[n].Remaining, results[n].Free, results[n].ResetAfter
 		if !res.Fits { // a shadow that counts even if refused has longer to wait now
 			if err := s.retryAgain(ctx, t, i, res); err != nil {

@@ -42,7 +42,7 @@ func (s *Store) takeAs(ctx context.Context, asked, t *sluice.Take, groups [][]in
 			return err
 		}
 		if asked != t {
-			t = exactly(asked, sluice.Tokens(dir.Parts[0].Demands[0].Cost)) // as the first time
+			t = exactly(asked, dir.Parts[0].Demands[0].Cost) // as the first time
 		}
 		err = s.carryOut(ctx, t, groups, &attempt{name: dir.Attempt, id: t.ID, dir: dir}, d)
 		if !errors.Is(err, errOvertaken) {
@@ -102,12 +102,12 @@ func (s *Store) takeUpTo(ctx context.Context, t *sluice.Take, groups [][]int, d 
 }
 
 // exactly is a take up to an amount as a take of that amount.
-func exactly(t *sluice.Take, amount sluice.Tokens) *sluice.Take {
+func exactly(t *sluice.Take, amount int64) *sluice.Take {
 	exact := *t
 	exact.UpTo = false
 	exact.Demands = slices.Clone(t.Demands)
 	for i := range exact.Demands {
-		exact.Demands[i].Cost = amount
+		exact.Demands[i].Cost = sluice.Thousandths(amount)
 	}
 	return &exact
 }
@@ -115,7 +115,7 @@ func exactly(t *sluice.Take, amount sluice.Tokens) *sluice.Take {
 // peekParts looks at all records. A take up to an amount is looked at once
 // more with the amount that all together would grant, or if that is nothing,
 // with what it would have been content with. That amount is the answer.
-func (s *Store) peekParts(ctx context.Context, t *sluice.Take, groups [][]int, d *sluice.Decision) (amount sluice.Tokens, err error) {
+func (s *Store) peekParts(ctx context.Context, t *sluice.Take, groups [][]int, d *sluice.Decision) (amount int64, err error) {
 	m, err := s.peekOnce(ctx, t, groups)
 	if err != nil {
 		return 0, err
@@ -123,7 +123,7 @@ func (s *Store) peekParts(ctx context.Context, t *sluice.Take, groups [][]int, d
 	if t.UpTo {
 		amount = m.amount
 		if amount <= 0 {
-			amount = min(t.Demands[0].Charge(), sluice.Token)
+			amount = min(t.Demands[0].Charge().Thousandths(), sluice.Token)
 		}
 		if m, err = s.peekOnce(ctx, exactly(t, amount), groups); err != nil {
 			return 0, err

@@ -104,7 +104,7 @@ func (dir *directory) costs(st *sluice.Settlement) ([][]sluice.LimitCost, error)
 				}
 				here = true
 				// The script knows better, but not before others are settled.
-				if dm.Concurrency && int64(c.Cost) != dm.Cost && len(dir.Parts) > 1 {
+				if dm.Concurrency && c.Cost.Thousandths() != dm.Cost && len(dir.Parts) > 1 {
 					return nil, bucket.LeaseCostError(c.Limit, true)
 				}
 			}

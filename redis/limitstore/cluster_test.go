@@ -69,7 +69,7 @@ func leasesAcrossSlots(t *testing.T, cluster *redistest.Cluster) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := float64(d.Results[0].Remaining) / float64(sluice.Token); got < want || got > want+0.5 {
+			if got := float64(d.Results[0].Remaining.Thousandths()) / float64(sluice.Token); got < want || got > want+0.5 {
 				t.Errorf("%s: %g left, want %g", entity, got, want)
 			}
 		}
@@ -77,7 +77,7 @@ func leasesAcrossSlots(t *testing.T, cluster *redistest.Cluster) {
 	take := sluice.Take{Demands: []sluice.Demand{demand("x", "100/h"), demand("door", "2 concurrent"), demand("y", "100/h")}}
 	take.Demands[2].Key.Limit = "tpm"
 	for i := range take.Demands {
-		take.Demands[i].Cost = sluice.Token
+		take.Demands[i].Cost = sluice.Tokens(1)
 	}
 	lease, d, err := here.Acquire(ctx, take)
 	if err != nil || lease == nil {
@@ -89,20 +89,20 @@ func leasesAcrossSlots(t *testing.T, cluster *redistest.Cluster) {
 	}
 	other := take
 	other.Demands = slices.Clone(take.Demands)
-	other.Demands[0].Cost = 2 * sluice.Token
+	other.Demands[0].Cost = sluice.Tokens(2)
 	if _, err := repeat(there, other); !errors.Is(err, sluice.ErrRequestMismatch) {
 		t.Errorf("another take with the id: %v", err)
 	}
-	if d, err = there.Lease(lease.ID).Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: 40 * sluice.Token}); err != nil {
+	if d, err = there.Lease(lease.ID).Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(40)}); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Results[2].Consumed; len(d.Results) != 3 || got != 39*sluice.Token || d.Demands[2].Key.Entity != "y" {
+	if got := d.Results[2].Consumed.Thousandths(); len(d.Results) != 3 || got != 39*sluice.Token || d.Demands[2].Key.Entity != "y" {
 		t.Errorf("adjusted: %+v", d)
 	}
 	left(map[string]float64{"x": 99, "door": 1})
 	for limit, want := range map[string]string{"nonsense": "the lease has no limit of this name", "rps": "concurrency cannot be adjusted"} {
 		var field *sluice.FieldError
-		_, err := there.Lease(lease.ID).Commit(ctx, sluice.LimitCost{Limit: limit, Cost: 7 * sluice.Token})
+		_, err := there.Lease(lease.ID).Commit(ctx, sluice.LimitCost{Limit: limit, Cost: sluice.Tokens(7)})
 		if !errors.As(err, &field) || field.Field != "lease.costs" || field.Value != limit || field.Reason != want {
 			t.Errorf("a cost of %s: %v, want %s", limit, err, want)
 		}
@@ -183,9 +183,9 @@ func oneIDManyCallers(t *testing.T, cluster *redistest.Cluster) {
 	wg.Wait()
 	t.Logf("%d first, %d repeated, %d under way", first.Load(), again.Load(), busy.Load())
 	for _, entity := range []string{"once-a", "once-b"} {
-		used := demand(entity, slow).Limit.Capacity() - remaining(t, cluster.URL(), demand(entity, slow))
-		if used.Whole() != first.Load() && used.Whole() != first.Load()-1 { // some may have come back
-			t.Errorf("%s: %s used by %d takes", entity, used, first.Load())
+		used := demand(entity, slow).Limit.Capacity().Thousandths() - remaining(t, cluster.URL(), demand(entity, slow))
+		if sluice.Thousandths(used).Whole() != first.Load() && sluice.Thousandths(used).Whole() != first.Load()-1 { // some may have come back
+			t.Errorf("%s: %s used by %d takes", entity, sluice.Thousandths(used), first.Load())
 		}
 	}
 	if first.Load() != ids {
@@ -217,9 +217,9 @@ func goneInBetween(t *testing.T, cluster *redistest.Cluster) {
 	}
 	t.Logf("%d allowed, %d unknown, %d without effect", allowed, unknown, nothing)
 	for _, d := range demands {
-		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
-		if int64(used) < allowed || int64(used) > allowed+unknown {
-			t.Errorf("%s: %d used, with %d allowed and %d unknown", d.Key, used, allowed, unknown)
+		used := (d.Limit.Capacity().Thousandths() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
+		if used < allowed || used > allowed+unknown {
+			t.Errorf("%s: %d used, with %d allowed and %d unknown", d.Key, sluice.Thousandths(used), allowed, unknown)
 		}
 	}
 }
@@ -252,9 +252,9 @@ func allOrNothingAcrossSlots(t *testing.T, cluster *redistest.Cluster) {
 	}
 	wg.Wait()
 	for _, d := range []sluice.Demand{plenty, scarce} {
-		used := d.Limit.Capacity() - remaining(t, cluster.URL(), d)
-		if n := (used + sluice.Token - 1) / sluice.Token; int64(n) != allowed.Load() {
-			t.Errorf("%s: %s used by %d takes", d.Key, used, allowed.Load())
+		used := d.Limit.Capacity().Thousandths() - remaining(t, cluster.URL(), d)
+		if n := (used + sluice.Token - 1) / sluice.Token; n != allowed.Load() {
+			t.Errorf("%s: %s used by %d takes", d.Key, sluice.Thousandths(used), allowed.Load())
 		}
 	}
 	if n := allowed.Load(); n < 40 || n > 50 {

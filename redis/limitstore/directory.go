@@ -62,7 +62,7 @@ func newDirectory(asked, t *sluice.Take, groups [][]int) *directory {
 		for _, i := range which {
 			d := &t.Demands[i]
 			p.Demands = append(p.Demands, partDemand{
-				Number: i, Limit: []byte(d.Key.Limit), Cost: int64(d.Charge()),
+				Number: i, Limit: []byte(d.Key.Limit), Cost: d.Charge().Thousandths(),
 				Concurrency: d.Limit.Algorithm == sluice.Concurrency,
 			})
 		}

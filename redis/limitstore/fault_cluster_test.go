@@ -41,10 +41,10 @@ func clusterVerbs(t *testing.T, s *limitstore.Store) {
 		left(d, err, 9)
 		d, err = l.Wait(ctx, sluice.Take{Demands: []sluice.Demand{want}})
 		left(d, err, 8)
-		want.Cost = 3 * sluice.Token
+		want.Cost = sluice.Tokens(3)
 		d, err = l.Adjust(ctx, want)
 		left(d, err, 5)
-		want.Cost = 20 * sluice.Token
+		want.Cost = sluice.Tokens(20)
 		d, err = l.TakeUpTo(ctx, want)
 		left(d, err, 0)
 		if d.Granted.Whole() != 5 {
@@ -69,14 +69,14 @@ func clusterVerbs(t *testing.T, s *limitstore.Store) {
 	returns := make([]sluice.HoldReturn, len(keys))
 	for i, k := range keys {
 		id, limit := sluice.HoldID{Node: 1, Seq: uint64(i)}, sluice.MustParse("10/h")
-		requests[i] = sluice.HoldRequest{Key: k, Limit: limit, ID: id, Max: 4 * sluice.Token, TTL: time.Minute}
-		returns[i] = sluice.HoldReturn{Key: k, Limit: limit, ID: id, Spent: sluice.Token}
+		requests[i] = sluice.HoldRequest{Key: k, Limit: limit, ID: id, Max: sluice.Tokens(4), TTL: time.Minute}
+		returns[i] = sluice.HoldReturn{Key: k, Limit: limit, ID: id, Spent: sluice.Tokens(1)}
 	}
 	if err := s.Hold(ctx, requests, grants); err != nil {
 		t.Fatal(err)
 	}
 	for i := range grants {
-		if grants[i].Amount != 4*sluice.Token {
+		if grants[i].Amount.Thousandths() != 4*sluice.Token {
 			t.Errorf("%s: granted %s, want 4", keys[i], grants[i].Amount)
 		}
 	}
@@ -110,7 +110,7 @@ func clusterReshard(t *testing.T, cluster *redistest.Cluster, s *limitstore.Stor
 	w.mustNotFail(t)
 	t.Logf("%d moves", moves)
 	if over := w.over(t); over > 0 {
-		t.Errorf("%s tokens over the bound", over)
+		t.Errorf("%s tokens over the bound", sluice.Thousandths(over))
 	}
 }
 
@@ -140,8 +140,8 @@ func clusterKill(t *testing.T, cluster *redistest.Cluster) {
 	w.report(t)
 	t.Logf("at least %d of %d takes were lost", counted.lost(t, cluster.URL()), counted.passed.Load())
 	over := w.over(t)
-	t.Logf("%s tokens over the bound", over)
-	if over > w.demand.Limit.Capacity() {
-		t.Errorf("%s over the bound: a failover cannot lose more than the capacity", over)
+	t.Logf("%s tokens over the bound", sluice.Thousandths(over))
+	if over > w.demand.Limit.Capacity().Thousandths() {
+		t.Errorf("%s over the bound: a failover cannot lose more than the capacity", sluice.Thousandths(over))
 	}
 }

@@ -61,7 +61,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 		{"take", func() error { _, err := l.Take(ctx, demand("plain", limit)); return err }},
 		{"acquire", func() error { _, _, err := l.Acquire(ctx, lease("unheard")); return err }},
 		{"settle", func() error {
-			_, err := l.Lease("open").Adjust(ctx, sluice.LimitCost{Limit: "rps", Cost: 3 * sluice.Token})
+			_, err := l.Lease("open").Adjust(ctx, sluice.LimitCost{Limit: "rps", Cost: sluice.Tokens(3)})
 			return err
 		}},
 		{"adjust", func() error { _, err := l.Adjust(ctx, demand("adjusted", limit)); return err }},
@@ -81,7 +81,7 @@ func TestTimeoutAfterTheWork(t *testing.T) {
 	}
 	// Adjusting by 0 changes nothing.
 	for entity, want := range map[string]int64{"plain": 99, "lease": 96, "adjusted": 100} {
-		if got := remaining(t, server.URL(), demand(entity, limit)).Whole(); got != want {
+		if got := sluice.Thousandths(remaining(t, server.URL(), demand(entity, limit))).Whole(); got != want {
 			t.Errorf("%s: %d tokens left, want %d", entity, got, want)
 		}
 	}
@@ -106,11 +106,11 @@ func TestLateAnswers(t *testing.T) {
 			d, err = l.Peek(ctx, demand(entity, "7/h"))
 			return err == nil
 		})
-		if d.Results[0].Remaining != 7*sluice.Token {
+		if d.Results[0].Remaining.Thousandths() != 7*sluice.Token {
 			t.Fatalf("%s left in a full bucket of 7: this is the answer to something else", d.Results[0].Remaining)
 		}
 	}
-	if got := remaining(t, server.URL(), demand("slow", "100/h")).Whole(); got != 97 {
+	if got := sluice.Thousandths(remaining(t, server.URL(), demand("slow", "100/h"))).Whole(); got != 97 {
 		t.Errorf("%d tokens left after three takes of unknown outcome, want 97", got)
 	}
 }

@@ -71,7 +71,7 @@ func (w *load) take(tb testing.TB, l *sluice.Limiter) {
 	defer w.mu.Unlock()
 	switch {
 	case err == nil && d.Allowed:
-		w.history.Add(start, end, d.Results[0].Consumed)
+		w.history.Add(start, end, d.Results[0].Consumed.Thousandths())
 		w.passed.Add(1)
 	case err == nil:
 		w.refused.Add(1)
@@ -118,7 +118,7 @@ func (w *load) goesOn(tb testing.TB) {
 const busy = "50/s burst 20"
 
 // over is by how much the history is over the bound in its worst interval.
-func (w *load) over(tb testing.TB) sluice.Tokens {
+func (w *load) over(tb testing.TB) int64 {
 	tb.Helper()
 	r, err := w.history.Report(w.demand.Limit)
 	if err != nil {
@@ -138,7 +138,7 @@ func (w *load) lost(tb testing.TB, address string) int64 {
 	tb.Helper()
 	passed := w.passed.Load()
 	// Rounded up, because of what has come back.
-	consumed := (w.demand.Limit.Capacity() - remaining(tb, address, w.demand) + sluice.Token - 1).Whole()
+	consumed := sluice.Thousandths(w.demand.Limit.Capacity().Thousandths() - remaining(tb, address, w.demand) + sluice.Token - 1).Whole()
 	if consumed > passed+int64(w.unknown) {
 		tb.Errorf("%d consumed, but only %d passed and %d may have", consumed, passed, w.unknown)
 	}
@@ -162,7 +162,7 @@ func (w *load) mustNotFail(tb testing.TB) {
 }
 
 // remaining looks at a bucket through a client of its own.
-func remaining(tb testing.TB, address string, d sluice.Demand) sluice.Tokens {
+func remaining(tb testing.TB, address string, d sluice.Demand) int64 {
 	tb.Helper()
 	s := open(tb, redis.Config{Address: address})
 	defer s.Close()
@@ -170,7 +170,7 @@ func remaining(tb testing.TB, address string, d sluice.Demand) sluice.Tokens {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return peek.Results[0].Remaining
+	return peek.Results[0].Remaining.Thousandths()
 }
 
 // works waits until a limiter gets answers on all its connections.

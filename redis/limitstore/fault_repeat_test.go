@@ -15,12 +15,12 @@ import (
 )
 
 // charged checks that each of the demands' buckets was charged once for each id.
-func charged(t *testing.T, cluster *redistest.Cluster, demands []sluice.Demand, ids sluice.Tokens) {
+func charged(t *testing.T, cluster *redistest.Cluster, demands []sluice.Demand, ids int64) {
 	t.Helper()
 	for _, d := range demands {
-		used := (d.Limit.Capacity() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
+		used := (d.Limit.Capacity().Thousandths() - remaining(t, cluster.URL(), d) + sluice.Token - 1) / sluice.Token
 		if used != ids {
-			t.Errorf("%s: %d charges for %d ids", d.Key, used, ids)
+			t.Errorf("%s: %d charges for %d ids", d.Key, sluice.Thousandths(used), sluice.Thousandths(ids))
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestClusterOneIDLittleRoom(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	passed := sluice.Tokens(0)
+	passed := int64(0)
 	for i := range ids {
 		var d sluice.Decision
 		one := take(i)
@@ -140,9 +140,9 @@ func TestClusterOneIDLittleRoom(t *testing.T) {
 			passed++
 		}
 	}
-	t.Logf("%d of %d ids passed", passed, ids)
+	t.Logf("%d of %d ids passed", sluice.Thousandths(passed), ids)
 	if passed != 30 {
-		t.Errorf("%d ids passed where 30 may", passed)
+		t.Errorf("%d ids passed where 30 may", sluice.Thousandths(passed))
 	}
 	charged(t, cluster, demands, passed)
 }

@@ -36,9 +36,9 @@ func TestSentinelFailover(t *testing.T) {
 	failovers = trio.Failovers() - failovers
 	over := w.over(t)
 	t.Logf("at least %d of %d takes were lost", counted.lost(t, trio.URL()), counted.passed.Load())
-	t.Logf("%s tokens over the bound because of %d failover", over, failovers)
-	if over > sluice.Tokens(failovers)*w.demand.Limit.Capacity() {
-		t.Errorf("%s over the bound: a failover cannot lose more than the capacity", over)
+	t.Logf("%s tokens over the bound because of %d failover", sluice.Thousandths(over), failovers)
+	if over > int64(failovers)*w.demand.Limit.Capacity().Thousandths() {
+		t.Errorf("%s over the bound: a failover cannot lose more than the capacity", sluice.Thousandths(over))
 	}
 	if failovers > 1 {
 		return // the lives are more than two

@@ -58,13 +58,13 @@ func TestRestart(t *testing.T) {
 			}
 			w.end()
 			w.report(t)
-			over, most := w.over(t), restarts*w.demand.Limit.Capacity()
-			t.Logf("%s tokens over the bound", over)
+			over, most := w.over(t), restarts*w.demand.Limit.Capacity().Thousandths()
+			t.Logf("%s tokens over the bound", sluice.Thousandths(over))
 			if test.kept {
 				most = 0
 			}
 			if over > most {
-				t.Errorf("%s tokens over the bound, want at most %s", over, most)
+				t.Errorf("%s tokens over the bound, want at most %s", sluice.Thousandths(over), sluice.Thousandths(most))
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestScriptFlush(t *testing.T) {
 	w.end()
 	w.mustNotFail(t)
 	if over := w.over(t); over > 0 {
-		t.Errorf("%s tokens over the bound", over)
+		t.Errorf("%s tokens over the bound", sluice.Thousandths(over))
 	}
 }
 
@@ -111,7 +111,7 @@ func TestRefusedWrites(t *testing.T) {
 		server.Must("CONFIG", "SET", test.setting, test.normal)
 		works(t, l)
 		if got := remaining(t, server.URL(), refused); got != 10*sluice.Token {
-			t.Errorf("%s: %s tokens left, want 10", test.setting, got)
+			t.Errorf("%s: %s tokens left, want 10", test.setting, sluice.Thousandths(got))
 		}
 	}
 }

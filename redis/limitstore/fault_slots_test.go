@@ -58,7 +58,7 @@ func slotsTickets(t *testing.T, s *limitstore.Store, here, there string) {
 	inLine(0, 1)
 	left(t, l, wide, 10)
 	back := narrow
-	back.Cost = -sluice.Token
+	back.Cost = sluice.Thousandths(-sluice.Token)
 	if _, err := l.Adjust(ctx, back); err != nil {
 		t.Fatal(err)
 	}

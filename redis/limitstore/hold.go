@@ -51,10 +51,10 @@ func (s *Store) hold(ctx context.Context, requests []sluice.HoldRequest, which [
 
 func holdArg(q *sluice.HoldRequest) string {
 	b := make([]byte, 0, 64)
-	b = appendNumber(b, int64(max(q.Min, 1)))
-	b = appendNumber(b, int64(q.Max))
+	b = appendNumber(b, max(q.Min.Thousandths(), 1))
+	b = appendNumber(b, q.Max.Thousandths())
 	b = appendNumber(b, q.TTL.Microseconds())
-	b = appendNumber(b, int64(q.Spent))
+	b = appendNumber(b, q.Spent.Thousandths())
 	return string(appendHoldID(appendHoldID(b, q.ID), q.Previous))
 }
 
@@ -69,13 +69,13 @@ func readGrant(s string, g *sluice.Grant) {
 	*g = sluice.Grant{
 		Recalled:  s[0]&1 != 0,
 		Held:      s[0]&2 != 0,
-		Amount:    sluice.Tokens(readNumber(s[1:])),
-		Remaining: sluice.Tokens(readNumber(s[9:])),
+		Amount:    sluice.Thousandths(readNumber(s[1:])),
+		Remaining: sluice.Thousandths(readNumber(s[9:])),
 		Now:       time.UnixMicro(readNumber(s[25:])),
 		RetryIn:   wait(readNumber(s[33:])),
-		Free:      sluice.Tokens(readNumber(s[41:])),
+		Free:      sluice.Thousandths(readNumber(s[41:])),
 	}
-	if g.Amount > 0 {
+	if g.Amount.Thousandths() > 0 {
 		g.Expires = time.UnixMicro(readNumber(s[17:]))
 	}
 }
@@ -89,7 +89,7 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 		var r request
 		for _, i := range which {
 			back := &returns[i]
-			b := appendHoldID(appendNumber(nil, int64(back.Spent)), back.ID)
+			b := appendHoldID(appendNumber(nil, back.Spent.Thousandths()), back.ID)
 			r.arg(string(append(b, back.Key.Limit...)), &back.Key)
 		}
 		reply, err := s.call(ctx, r.first(header(returning)), &r)

@@ -133,17 +133,17 @@ func newSet(limits []*compiled, which []int) *set {
 
 func appendLimit(b []byte, l *sluice.Limit) []byte {
 	calendar := byte(l.Calendar)
-	if l.Burst != 0 {
+	if l.Burst.Thousandths() != 0 {
 		calendar |= burstGiven
 	}
-	amount, period := int64(l.Amount), l.Period.Microseconds()
+	amount, period := l.Amount.Thousandths(), l.Period.Microseconds()
 	if l.Algorithm == sluice.TokenBucket {
 		amount, period = l.Rate()
 	}
 	b = appendNumber(b, amount)
 	b = appendNumber(b, period)
-	b = appendNumber(b, int64(l.Capacity()))
-	b = appendNumber(b, int64(l.Amount)/amount)
+	b = appendNumber(b, l.Capacity().Thousandths())
+	b = appendNumber(b, l.Amount.Thousandths()/amount)
 	b = append(b, byte(l.Algorithm), calendar)
 	return append(b, l.Zone...)
 }
@@ -162,12 +162,12 @@ func readLimit(s string) (l sluice.Limit, ok bool) {
 	l = sluice.Limit{
 		Algorithm: sluice.Algorithm(s[32]),
 		Calendar:  sluice.Calendar(s[33] &^ burstGiven),
-		Amount:    sluice.Tokens(amount * scale),
+		Amount:    sluice.Thousandths(amount * scale),
 		Period:    microseconds(period * scale),
 		Zone:      s[limitSize:],
 	}
 	if s[33]&burstGiven != 0 {
-		l.Burst = sluice.Tokens(capacity)
+		l.Burst = sluice.Thousandths(capacity)
 	}
 	return l, true
 }

@@ -189,9 +189,9 @@ func (s *Store) describe(record, raw string, q *sluice.Query, now int64) ([]slui
 		buckets = append(buckets, sluice.Bucket{
 			Key:       key,
 			Limit:     b.limit,
-			Remaining: sluice.Tokens(v.Remaining()),
-			Held:      sluice.Tokens(v.Held),
-			Consumed:  sluice.Tokens(c.spec.ConsumedBy(&b.state, v)),
+			Remaining: sluice.Thousandths(v.Remaining()),
+			Held:      sluice.Thousandths(v.Held),
+			Consumed:  sluice.Thousandths(c.spec.ConsumedBy(&b.state, v)),
 			Reset:     microseconds(c.spec.ResetIn(&b.state, v)),
 			LastTaken: c.spec.LastTaken(&b.state),
 			Tickets:   v.Tickets,

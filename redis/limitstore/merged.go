@@ -8,11 +8,11 @@ type merged struct {
 	refused  bool
 	repeated int
 	parts    int
-	amount   sluice.Tokens // of a take up to an amount: the least that a part would grant
+	amount   int64 // of a take up to an amount: the least that a part would grant
 }
 
 func newMerged(t *sluice.Take) *merged {
-	return &merged{amount: sluice.MaxTokens, decision: sluice.Decision{
+	return &merged{amount: sluice.MaxThousandths, decision: sluice.Decision{
 		Allowed: true, Source: sluice.FromStore, ID: t.ID, Demands: t.Demands, Results: make([]sluice.Result, len(t.Demands)),
 	}}
 }

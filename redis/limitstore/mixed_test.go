@@ -25,7 +25,7 @@ func TestMixed(t *testing.T) {
 			for j, second := range limits {
 				entity := fmt.Sprint(separate, i, j)
 				both := []sluice.Demand{demand(entity+"a", first), demand(entity+"b", second)}
-				both[1].Cost = 2 * sluice.Token
+				both[1].Cost = sluice.Tokens(2)
 				for n := range 4 {
 					var d sluice.Decision
 					if err := l.Decide(ctx, &sluice.Take{Demands: both}, &d); err != nil {

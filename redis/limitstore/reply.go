@@ -130,16 +130,16 @@ func readStates(reply string, r *request, t *sluice.Take, d *sluice.Decision) (a
 		state := reply[part+i*stateSize:]
 		used, rem := readNumber(state), readNumber(state[8:])
 		at = max(at, readNumber(state[16:]))
-		cost, left := int64(dm.Charge()), c.spec.Capacity-used
+		cost, left := dm.Charge().Thousandths(), c.spec.Capacity-used
 		*res = sluice.Result{
 			Fits:       true,
-			Remaining:  sluice.Tokens(left),
-			Free:       sluice.Tokens(left), // it has no holds
+			Remaining:  sluice.Thousandths(left),
+			Free:       sluice.Thousandths(left), // it has no holds
 			ResetAfter: microseconds(c.spec.RepayIn(rem, used)),
 		}
 		switch {
 		case d.Allowed:
-			res.Consumed = sluice.Tokens(cost)
+			res.Consumed = sluice.Thousandths(cost)
 		case cost > left:
 			res.Fits, res.RetryAfter = false, sluice.Never
 			if cost <= c.spec.Capacity {
@@ -155,8 +155,8 @@ func readResult(s string, r *sluice.Result) {
 	*r = sluice.Result{
 		Fits:       s[0]&1 != 0,
 		Held:       s[0]&2 != 0,
-		Consumed:   sluice.Tokens(readNumber(s[1:])),
-		Remaining:  sluice.Tokens(readNumber(s[9:])),
+		Consumed:   sluice.Thousandths(readNumber(s[1:])),
+		Remaining:  sluice.Thousandths(readNumber(s[9:])),
 		RetryAfter: wait(readNumber(s[17:])),
 		ResetAfter: microseconds(readNumber(s[25:])),
 	}
@@ -165,8 +165,8 @@ func readResult(s string, r *sluice.Result) {
 
 // readMore reads the rest of a result.
 func readMore(s string, r *sluice.Result) {
-	r.Free = r.Remaining - sluice.Tokens(readNumber(s))
-	r.Returned = sluice.Tokens(readNumber(s[8:]))
+	r.Free = sluice.Thousandths(r.Remaining.Thousandths() - readNumber(s))
+	r.Returned = sluice.Thousandths(readNumber(s[8:]))
 }
 
 // wait is a time that -1 stands for never in.

@@ -189,9 +189,9 @@ func (r *request) number(key string) byte {
 
 func (r *request) cost(d *sluice.Demand) int64 {
 	if r.exact {
-		return int64(d.Cost)
+		return d.Cost.Thousandths()
 	}
-	return int64(d.Charge())
+	return d.Charge().Thousandths()
 }
 
 func demandFlags(d *sluice.Demand) (flags byte) {

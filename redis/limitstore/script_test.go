@@ -79,14 +79,14 @@ func TestFastIsGeneral(t *testing.T) {
 			q := w.holdRequest()
 			what = fmt.Sprint(q)
 			g := w.grant(q, "fast")
-			if g.Amount == 0 && g.RetryIn > 0 {
+			if g.Amount.Thousandths() == 0 && g.RetryIn > 0 {
 				refused++
 			}
 			got, want = g, w.grant(q, "general")
 		case len(w.holds) > 0:
 			i := w.IntN(len(w.holds))
 			back := w.holds[i]
-			back.Spent = sluice.Tokens(w.Int64N(6000))
+			back.Spent = sluice.Thousandths(w.Int64N(6000))
 			what = fmt.Sprint(back)
 			w.giveBack(back, "fast")
 			w.giveBack(back, "general")
@@ -135,13 +135,13 @@ func (w *twin) demands(entity string) []sluice.Demand {
 	all := make([]sluice.Demand, len(limits))
 	for i, text := range limits {
 		all[i] = sluice.Demand{
-			Key: sluice.Key{Entity: entity, Limit: fmt.Sprint("l", i)}, Limit: sluice.MustParse(text), Cost: sluice.Tokens(1 + w.Int64N(4000)),
+			Key: sluice.Key{Entity: entity, Limit: fmt.Sprint("l", i)}, Limit: sluice.MustParse(text), Cost: sluice.Thousandths(1 + w.Int64N(4000)),
 		}
 		all[i].CountRefused = entity == "window" && w.IntN(2) == 0
 	}
 	if w.IntN(20) == 0 { // other limits, and other costs than there can be
 		all[0].Limit = sluice.MustParse("12/s burst 15")
-		all[0].Cost = sluice.MaxTokens
+		all[0].Cost = sluice.Thousandths(sluice.MaxThousandths)
 	}
 	return all
 }
@@ -213,7 +213,7 @@ func (w *twin) holdRequest() sluice.HoldRequest {
 	d := w.demands("held")[0]
 	q := sluice.HoldRequest{
 		Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1 + w.Uint64N(2), Seq: w.seq}, TTL: time.Duration(1+w.IntN(3000)) * time.Millisecond,
-		Min: sluice.Tokens(w.Int64N(9000)), Max: sluice.Tokens(9000 + w.Int64N(9000)), Spent: sluice.Tokens(w.Int64N(6000)),
+		Min: sluice.Thousandths(w.Int64N(9000)), Max: sluice.Thousandths(9000 + w.Int64N(9000)), Spent: sluice.Thousandths(w.Int64N(6000)),
 	}
 	if n := len(w.holds); n > 0 && w.IntN(3) > 0 {
 		q.Previous = w.holds[w.IntN(n)].ID
@@ -253,7 +253,7 @@ func (w *twin) giveBack(back sluice.HoldReturn, namespace string) {
 		var r request
 		demands := w.demands("2")
 		for i := range demands {
-			demands[i].Key.Namespace, demands[i].Cost = "two", 1
+			demands[i].Key.Namespace, demands[i].Cost = "two", sluice.Thousandths(1)
 		}
 		if err := w.add(&r, demands, 0); err != nil {
 			w.Fatal(err)

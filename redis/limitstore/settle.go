@@ -53,7 +53,7 @@ func (s *Store) settle(ctx context.Context, r *request, st *sluice.Settlement, h
 	b := append(header(settlement), byte(st.Action))
 	b = append(appendNumber(b, st.Keep.Microseconds()), how)
 	for _, c := range st.Costs {
-		r.args = append(r.args, string(appendNumber(nil, int64(c.Cost)))+c.Limit)
+		r.args = append(r.args, string(appendNumber(nil, c.Cost.Thousandths()))+c.Limit)
 	}
 	var reply string
 	err := s.withWindows(func(int64) error {
@@ -165,7 +165,7 @@ func readArg(arg string, key sluice.Key, demands []sluice.Demand) ([]sluice.Dema
 	}
 	rest.text(8) // the digest
 	for i := range n {
-		demands[first+i].Cost = sluice.Tokens(rest.number())
+		demands[first+i].Cost = sluice.Thousandths(rest.number())
 	}
 	ok := rest.limits(n, func(i int, limit sluice.Limit, name string) {
 		demands[first+i].Limit, demands[first+i].Key.Limit = limit, name

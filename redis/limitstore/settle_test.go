@@ -25,7 +25,7 @@ func TestCostsThatCannotBe(t *testing.T) {
 		"nonsense": "the lease has no limit of this name",
 		"places":   "concurrency cannot be adjusted",
 	} {
-		_, err := lease.Commit(ctx, sluice.LimitCost{Limit: limit, Cost: 2 * sluice.Token})
+		_, err := lease.Commit(ctx, sluice.LimitCost{Limit: limit, Cost: sluice.Tokens(2)})
 		var field *sluice.FieldError
 		if !errors.As(err, &field) || *field != (sluice.FieldError{Field: "lease.costs", Value: limit, Reason: want}) {
 			t.Errorf("%s: %v", limit, err)

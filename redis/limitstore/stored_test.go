@@ -48,7 +48,7 @@ func TestAnotherVersion(t *testing.T) {
 		"peek":   take(sluice.Take{Demands: []sluice.Demand{d}, Peek: true}),
 		"id":     take(sluice.Take{Demands: []sluice.Demand{demand("present", "10/s")}, ID: "future"}),
 		"settle": l.Lease("future").Release(ctx),
-		"hold":   s.Hold(ctx, []sluice.HoldRequest{{Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1}, Max: 1, TTL: time.Second}}, grants),
+		"hold":   s.Hold(ctx, []sluice.HoldRequest{{Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1}, Max: sluice.Thousandths(1), TTL: time.Second}}, grants),
 		"return": s.Return(ctx, []sluice.HoldReturn{{Key: d.Key, Limit: d.Limit, ID: sluice.HoldID{Node: 1}}}),
 	} {
 		if !errors.Is(err, limitstore.ErrVersion) || !errors.Is(err, sluice.ErrRecord) || errors.Is(err, sluice.ErrUnknown) {
@@ -68,7 +68,7 @@ func TestAnotherVersion(t *testing.T) {
 	if got := server.Must("GET", future); got != "\x03?" {
 		t.Errorf("it was changed to %q", got)
 	}
-	if left := remaining(t, server.URL(), demand("present", "1000/h")).Whole(); left != 950 {
+	if left := sluice.Thousandths(remaining(t, server.URL(), demand("present", "1000/h"))).Whole(); left != 950 {
 		t.Errorf("%d left beside it, want 950", left)
 	}
 }
@@ -134,7 +134,7 @@ func TestKeysExpire(t *testing.T) {
 	}
 	// All of it given back is as good as nothing.
 	back := demand("tokens", "100/h")
-	back.Cost = -sluice.Token
+	back.Cost = sluice.Thousandths(-sluice.Token)
 	if _, err := l.Adjust(ctx, back); err != nil {
 		t.Fatal(err)
 	}

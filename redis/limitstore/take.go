@@ -53,7 +53,7 @@ func (s *Store) take(ctx context.Context, t *sluice.Take, d *sluice.Decision, no
 }
 
 // takeSome is take. Of a take up to an amount it also answers how much there is.
-func (s *Store) takeSome(ctx context.Context, t *sluice.Take, d *sluice.Decision, now int64) (sluice.Tokens, error) {
+func (s *Store) takeSome(ctx context.Context, t *sluice.Take, d *sluice.Decision, now int64) (int64, error) {
 	r := requests.Get().(*request)
 	r.numbered = t.ID != ""
 	if err := s.add(r, t.Demands, now); err != nil {
@@ -68,7 +68,7 @@ func (s *Store) takeSome(ctx context.Context, t *sluice.Take, d *sluice.Decision
 	if err != nil || !t.UpTo {
 		return 0, err
 	}
-	return sluice.Tokens(readNumber(reply[9:])), nil
+	return readNumber(reply[9:]), nil
 }
 
 // ask sends a take in the way that fits.
@@ -124,7 +124,7 @@ func fingerprint(t *sluice.Take) []byte {
 		for _, part := range [...]string{d.Key.Namespace, d.Key.Entity, d.Key.Resource, d.Key.Limit} {
 			b = append(append(b, byte(len(part))), part...)
 		}
-		b = appendNumber(append(b, demandFlags(d)), int64(d.Charge()))
+		b = appendNumber(append(b, demandFlags(d)), d.Charge().Thousandths())
 		b = appendLimit(b, &d.Limit)
 		b = append(b, 0) // ends the zone
 	}

@@ -80,11 +80,11 @@ func TestRoomInLine(t *testing.T) {
 	next(sluice.AnyKey)
 	empty := func(entity string) sluice.Demand {
 		d := demand(entity, "10/h")
-		d.Cost = 10 * sluice.Token
+		d.Cost = sluice.Tokens(10)
 		if got := waiting(t, s, 9, d); !got.Allowed {
 			t.Fatalf("%+v", got)
 		}
-		d.Cost = sluice.Token
+		d.Cost = sluice.Tokens(1)
 		if got := waiting(t, s, 1, d); got.Allowed {
 			t.Fatalf("%+v", got)
 		}
@@ -92,7 +92,7 @@ func TestRoomInLine(t *testing.T) {
 	}
 	back := func(d sluice.Demand) {
 		t.Helper()
-		d.Cost = -sluice.Token
+		d.Cost = sluice.Thousandths(-sluice.Token)
 		if _, err := sluice.New(s).Adjust(context.Background(), d); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestRoomInLine(t *testing.T) {
 	next(returned.Key)
 
 	never := empty("never")
-	never.Cost = 11 * sluice.Token
+	never.Cost = sluice.Tokens(11)
 	waiting(t, s, 1, never)
 	next(never.Key)
 

@@ -25,7 +25,7 @@ func TestWatchMissesNothing(t *testing.T) {
 		if _, err := there.Take(context.Background(), back); err != nil {
 			t.Fatal(err)
 		}
-		back.Cost = -sluice.Token
+		back.Cost = sluice.Thousandths(-sluice.Token)
 		if _, err := there.Adjust(context.Background(), back); err != nil {
 			t.Fatal(err)
 		}

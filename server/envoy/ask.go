@@ -174,7 +174,7 @@ func (c *call) takeAll(ctx context.Context, which []int, look bool) error {
 		// Without hits a counter is over only if it was before.
 		f.over = !f.result.Fits
 		if f.hits == 0 {
-			f.over = f.result.Remaining < 0
+			f.over = f.result.Remaining.Thousandths() < 0
 		}
 	}
 	return nil
@@ -189,7 +189,7 @@ func (c *call) demand(which []int) {
 		demands = append(demands, sluice.Demand{
 			Key:          sluice.Key{Namespace: c.service.namespace, Entity: f.entity, Resource: c.domain.resource, Limit: f.rule.limitName},
 			Limit:        f.rule.limit,
-			Cost:         min(f.cost(), sluice.MaxTokens), // several descriptors may share a demand
+			Cost:         sluice.Thousandths(min(f.cost(), sluice.MaxThousandths)), // several descriptors may share a demand
 			CountRefused: f.rule.counting && !stopping,
 			// What counts by itself needs no shadow: it blocks nobody here.
 			Shadow:   !f.rule.counting && !c.blocks(f),
@@ -201,4 +201,4 @@ func (c *call) demand(which []int) {
 }
 
 // maxHits is as much as a take can cost.
-const maxHits = uint64(sluice.MaxTokens / sluice.Token)
+const maxHits = uint64(sluice.MaxThousandths / sluice.Token)

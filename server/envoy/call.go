@@ -42,7 +42,7 @@ type found struct {
 	over   bool
 }
 
-func (f *found) cost() sluice.Tokens { return sluice.Tokens(f.hits) * sluice.Token }
+func (f *found) cost() int64 { return int64(f.hits) * sluice.Token }
 
 // blocks reports whether a descriptor that is over refuses the request.
 func (c *call) blocks(f *found) bool {
@@ -171,9 +171,9 @@ func (c *call) count() {
 		if f.stats == nil {
 			continue
 		}
-		limit := uint64(f.rule.limit.Capacity() / sluice.Token)
-		after := uint64(max(int64(limit)-int64(f.result.Remaining/sluice.Token), 0))
-		if f.result.Consumed == 0 {
+		limit := uint64(f.rule.limit.Capacity().Thousandths() / sluice.Token)
+		after := uint64(max(int64(limit)-(f.result.Remaining.Thousandths()/sluice.Token), 0))
+		if f.result.Consumed.Thousandths() == 0 {
 			after += f.hits
 		}
 		f.stats.add(f.hits, after, limit, c.service.settings.NearLimitRatio, f.over, f.rule.shadow)

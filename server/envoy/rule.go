@@ -60,7 +60,7 @@ var unitNames = func() map[unit]string {
 func fixedWindow(requests uint32, u unit) sluice.Limit {
 	return sluice.Limit{
 		Algorithm: sluice.FixedWindow,
-		Amount:    max(sluice.Tokens(requests)*sluice.Token, 1),
+		Amount:    sluice.Thousandths(max(int64(requests)*sluice.Token, 1)),
 		Period:    time.Duration(seconds[u]) * time.Second,
 	}
 }
@@ -124,7 +124,7 @@ func (r *rule) extend(c *yamlRateLimit, file *yamlRoot) error {
 		return fmt.Errorf("algorithm '%s': want fixed_window, sliding_window or token_bucket", algorithm)
 	}
 	if c.Burst > 0 {
-		r.limit.Burst = sluice.Tokens(c.Burst) * sluice.Token
+		r.limit.Burst = sluice.Tokens(int64(c.Burst))
 	}
 	if hold := either(c.Hold, file.Hold); hold != nil && *hold {
 		r.exact, r.counting = false, false

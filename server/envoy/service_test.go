@@ -107,7 +107,7 @@ func outline(a *pb.RateLimitResponse) string {
 		part := short(st.GetCode())
 		switch {
 		case st.GetCurrentLimit() != nil:
-			part += " " + sluice.Tokens(1000*int64(st.GetLimitRemaining())).String() + "/" + sluice.Tokens(1000*int64(st.GetCurrentLimit().GetRequestsPerUnit())).String()
+			part += " " + sluice.Thousandths(1000*int64(st.GetLimitRemaining())).String() + "/" + sluice.Thousandths(1000*int64(st.GetCurrentLimit().GetRequestsPerUnit())).String()
 		case st.GetLimitRemaining() == math.MaxUint32:
 			part += " unlimited"
 		}

@@ -49,8 +49,8 @@ func (c *call) askStopping(ctx context.Context) error {
 // limits may differ, if they bring their own.
 type sharedBucket struct {
 	named []int
-	add   sluice.Tokens // what is counted
-	used  sluice.Tokens // before that
+	add   int64 // what is counted
+	used  int64 // before that
 }
 
 // askStoppingApart is for the others. As in envoyproxy/ratelimit it first
@@ -64,10 +64,10 @@ func (c *call) askStoppingApart(ctx context.Context) error {
 		}
 		for _, b := range part {
 			first := c.found[b.named[0]]
-			b.used = first.rule.limit.Capacity() - first.result.Remaining
+			b.used = first.rule.limit.Capacity().Thousandths() - first.result.Remaining.Thousandths()
 			for _, i := range b.named {
 				f := &c.found[i]
-				f.time, f.over = first.time, b.used+f.cost() > f.rule.limit.Capacity()
+				f.time, f.over = first.time, b.used+f.cost() > f.rule.limit.Capacity().Thousandths()
 				stopping = stopping || f.over
 			}
 		}
@@ -76,8 +76,8 @@ func (c *call) askStoppingApart(ctx context.Context) error {
 	for _, b := range buckets {
 		for _, i := range b.named {
 			if f := &c.found[i]; !stopping || f.over && f.rule.counting {
-				f.result.Consumed = f.cost()
-				b.add = min(b.add+f.cost(), sluice.MaxTokens)
+				f.result.Consumed = sluice.Thousandths(f.cost())
+				b.add = min(b.add+f.cost(), sluice.MaxThousandths)
 			}
 		}
 		if b.add > 0 {
@@ -87,22 +87,22 @@ func (c *call) askStoppingApart(ctx context.Context) error {
 	for _, part := range parts(counted) {
 		c.demand(firsts(part))
 		for n, b := range part {
-			c.take.Demands[n].Cost = b.add
+			c.take.Demands[n].Cost = sluice.Thousandths(b.add)
 		}
 		d, err := c.service.exact.Adjust(ctx, c.take.Demands...)
 		if err != nil {
 			return err
 		}
 		for n, b := range part {
-			b.used = c.take.Demands[n].Limit.Capacity() - d.Results[n].Remaining - d.Results[n].Consumed
+			b.used = c.take.Demands[n].Limit.Capacity().Thousandths() - d.Results[n].Remaining.Thousandths() - d.Results[n].Consumed.Thousandths()
 		}
 	}
 	for _, b := range buckets {
 		for _, i := range b.named {
 			f := &c.found[i]
-			b.used += f.result.Consumed
-			f.result.Remaining = f.rule.limit.Capacity() - b.used
-			f.over = f.result.Remaining < 0 || f.over && !f.rule.counting
+			b.used += f.result.Consumed.Thousandths()
+			f.result.Remaining = sluice.Thousandths(f.rule.limit.Capacity().Thousandths() - b.used)
+			f.over = f.result.Remaining.Thousandths() < 0 || f.over && !f.rule.counting
 		}
 	}
 	return nil
