@@ -102,16 +102,19 @@ func (u *uses) drain() []Use {
 // markUsed writes down when keys were used, now and then and at the end. If
 // it cannot, that is forgotten until they are used again.
 func (c *Catalog) markUsed(ctx context.Context) {
+	write := func() { // what is begun is finished when the catalog closes
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		c.writeUses(bounded)
+	}
 	tick := time.NewTicker(useEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			c.writeUses(ctx)
+			write()
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			c.writeUses(last)
+			write()
 			return
 		}
 	}
