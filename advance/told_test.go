@@ -2,6 +2,7 @@ package advance_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,21 +12,30 @@ import (
 	"github.com/sluice-go/sluice/memory"
 )
 
+// holder is a limiter of a node that holds tokens of a memory store, seen
+// through over.
+func holder(t *testing.T, over func(sluice.Store) sluice.Store) *sluice.Limiter {
+	store, err := memory.Open(memory.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := advance.New(over(store), advance.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(node.Close(), store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return sluice.New(node)
+}
+
 // TestWhatTheStoreSaidCounts: takes that the store decides, such as leases,
 // count in what the node says afterwards, too.
 func TestWhatTheStoreSaidCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := memory.Open(memory.Config{Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		node, err := advance.New(store, advance.Config{Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer node.Close()
-		l := sluice.New(node)
+		l := holder(t, func(s sluice.Store) sluice.Store { return s })
 		take(t, l, demand("a", "500/day fixed"))
 		synctest.Wait()
 		if _, _, err := l.Acquire(t.Context(), sluice.Take{Demands: []sluice.Demand{costing(demand("a", "500/day fixed"), 100)}}); err != nil {
@@ -55,17 +65,7 @@ func (s *lateGrants) Hold(ctx context.Context, requests []sluice.HoldRequest, gr
 // that it has decided since says nothing new.
 func TestAnAnswerThatWasOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := memory.Open(memory.Config{Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		node, err := advance.New(&lateGrants{store, 4 * time.Millisecond}, advance.Config{Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer node.Close()
-		l := sluice.New(node)
+		l := holder(t, func(s sluice.Store) sluice.Store { return &lateGrants{s, 4 * time.Millisecond} })
 		go l.Take(t.Context(), demand("a", "500/day fixed")) //nolint:errcheck // asks for a hold
 		time.Sleep(time.Millisecond)
 		take(t, l, costing(demand("a", "500/day fixed"), 100)) // too much to be held
@@ -81,17 +81,7 @@ func TestAnAnswerThatWasOvertaken(t *testing.T) {
 // refill has repaid it, not when what this node itself held of it expires.
 func TestOwnHoldsDoNotDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := memory.Open(memory.Config{Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		node, err := advance.New(store, advance.Config{Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer node.Close()
-		l := sluice.New(node)
+		l := holder(t, func(s sluice.Store) sluice.Store { return s })
 		for d := (sluice.Decision{Allowed: true}); d.Allowed; {
 			d, _ = l.Take(t.Context(), demand("a", "60/3s burst 50"))
 			time.Sleep(time.Millisecond)
