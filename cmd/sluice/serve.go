@@ -391,7 +391,7 @@ Try it (more than 20 times in a row, and it says when to come back):
   curl%[2]s -d '{"entity":"alice","resource":"api"}' %[1]s/v1/take
 
 Give alice more, and ask again:
-  curl%[2]s -X PUT -d '{"limits":{"rpm":{"limit":"1000/minute"}}}' %[1]s/v1/limits/entities/alice
+  curl%[2]s -X PUT -d '{"limits":{"rpm":{"rule":"1000/minute"}}}' %[1]s/v1/limits/entities/alice
   curl%[2]s %[1]s/v1/status/alice/api
 
 Stop it with Ctrl-C.
