@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,5 +53,24 @@ func TestHintsThatCanBeTyped(t *testing.T) {
 	out.Reset()
 	if code := run(t.Context(), []string{"explain", "alice", "api", "--namespace", "shop", "--server", p.url()}, nil, &out, &out); code != exitDone || strings.Contains(out.String(), "000") {
 		t.Errorf("exit %d: %s", code, &out)
+	}
+}
+
+// TestTheGreetingsCommandsWork runs what serve says to try next, as it says it.
+func TestTheGreetingsCommandsWork(t *testing.T) {
+	p := begin(t, "serve", "--catalog", filepath.Join(t.TempDir(), "a.db"))
+	tried := 0
+	for line := range strings.Lines(p.greeting) {
+		command, ok := strings.CutPrefix(line, "  curl ")
+		if !ok {
+			continue
+		}
+		tried++
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", "curl -sS --fail-with-body "+command).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", command, err, out)
+		}
+	}
+	if tried != 3 {
+		t.Errorf("%d commands to try, want 3:\n%s", tried, p.greeting)
 	}
 }
