@@ -11,18 +11,19 @@ type Action string
 
 // The actions of the audit log.
 const (
-	Claimed   Action = "claimed"   // a worker has taken the slot
-	Finished  Action = "done"      // its execution succeeded
-	Retried   Action = "retry"     // its execution failed and is tried again
-	GaveUp    Action = "failed"    // its execution failed for the last time
-	Lost      Action = "lost"      // the worker was not heard of again
-	Released  Action = "released"  // the worker stopped before it started
-	Confirmed Action = "confirmed" // the owner has started it
-	Withdrawn Action = "cancelled" // it was taken back
-	Reclaimed Action = "reclaimed" // nobody had started it
-	Changed   Action = "plan"      // the plan has a new version
-	Pausing   Action = "paused"
-	Resuming  Action = "resumed"
+	Claimed    Action = "claimed"     // a worker has taken the slot
+	Finished   Action = "done"        // its execution succeeded
+	Retried    Action = "retry"       // its execution failed and is tried again
+	GaveUp     Action = "failed"      // its execution failed for the last time
+	Lost       Action = "lost"        // the worker was not heard of again
+	Released   Action = "released"    // the worker stopped before it started
+	Confirmed  Action = "confirmed"   // the owner has started it
+	Withdrawn  Action = "cancelled"   // it was taken back
+	HandedOver Action = "handed-over" // something else runs it from here on
+	Reclaimed  Action = "reclaimed"   // nobody had started it
+	Changed    Action = "plan"        // the plan has a new version
+	Pausing    Action = "paused"
+	Resuming   Action = "resumed"
 )
 
 // Entry is one entry of the audit log. Entries are never changed, and removed

@@ -11,7 +11,10 @@ import (
 //     claim is ended if that is zero. Confirmed needs a slot that is waiting.
 //   - Finished, Retried, GaveUp and Released end the claim with that fence, or
 //     are [ErrClaimLost]. After Retried and Released the slot is due again.
-//   - Withdrawn cancels a slot that is waiting. One that is cancelled stays so.
+//   - HandedOver ends a slot that nobody has claimed, for Worker to run its
+//     event. Repeating it changes nothing.
+//   - Withdrawn cancels a slot that is waiting, or was handed over to Worker. One
+//     that is cancelled stays so.
 //   - Reclaimed removes a slot that is waiting and was never claimed.
 //
 // What contradicts the slot's state is [ErrConflict].
@@ -59,11 +62,18 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 	case c.Action == Withdrawn && s.State == Cancelled:
 		return nil, false, nil
 	case c.Action == Withdrawn:
-		if s.State != Waiting {
+		if s.State != Waiting && !s.handedTo(c.Worker) {
 			return nil, false, conflict("too late to cancel")
 		}
 		s.State, s.Due = Cancelled, time.Time{}
 		return []Entry{e}, true, nil
+	case c.Action == HandedOver && s.handedTo(c.Worker):
+		return nil, false, nil
+	case c.Action == HandedOver:
+		if s.State != Waiting || s.Fence != 0 {
+			return nil, false, conflict("too late to hand it over")
+		}
+		s.State, s.Worker, s.Due = Done, c.Worker, time.Time{}
 	case c.Action == Reclaimed:
 		if s.State != Waiting || s.Fence != 0 {
 			return nil, false, fmt.Errorf("event %q has started: %w", c.Event, ErrConflict)
@@ -96,4 +106,10 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 	}
 	e.Attempt, e.Fence, e.Worker = s.Attempts, s.Fence, s.Worker
 	return append(entries, e), false, nil
+}
+
+// handedTo reports whether the slot was handed over to a worker: it is done, and
+// was never claimed.
+func (s *Slot) handedTo(worker string) bool {
+	return s.State == Done && s.Fence == 0 && s.Worker == worker
 }

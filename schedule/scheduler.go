@@ -214,10 +214,14 @@ func (s *Scheduler) Slot(ctx context.Context, event string) (Slot, error) {
 // and the event stays cancelled: asking for it again answers so. Cancelling
 // twice is no error; a slot that has started is [ErrConflict].
 func (s *Scheduler) Cancel(ctx context.Context, event, reason string) (Slot, error) {
+	return s.withdraw(ctx, event, Change{Detail: trim(reason)})
+}
+
+func (s *Scheduler) withdraw(ctx context.Context, event string, c Change) (Slot, error) {
 	if err := checkEvent(event); err != nil {
 		return Slot{}, err
 	}
-	slot, err := s.store.Change(ctx, s.change(event, Withdrawn, Change{Detail: trim(reason)}))
+	slot, err := s.store.Change(ctx, s.change(event, Withdrawn, c))
 	if err == nil {
 		s.roomIn(slot.Plan)
 	}

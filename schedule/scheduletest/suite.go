@@ -45,6 +45,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"a claim that ran out is lost", lostClaims},
 		{"pausing stops claims", pausing},
 		{"owners confirm what they started", confirming},
+		{"owners hand over, and take back", handingOver},
 		{"reconciliation reclaims what never started", reconciling},
 		{"lookups and load", lookups},
 		{"namespaces are apart", namespaces},
