@@ -67,6 +67,11 @@ upgrade: ## Run nodes of an earlier commit and of this one on one store, upgrade
 	$(say) "upgraded and rolled back"
 	@scripts/upgrade
 
+.PHONY: outages
+outages: ## Have the stores of three nodes fail in every way under load, as root, and write docs/outages.md
+	$(say) "outages"
+	@scripts/outages
+
 .PHONY: worlds
 worlds: ## Play WORLDS simulated worlds (1000) from seed WORLDSFROM (1) on, and print how many
 	$(say) "$(WORLDS) simulated worlds"

@@ -24,6 +24,7 @@ type Proxy struct {
 	lose  atomic.Bool
 	lost  atomic.Int64
 	delay atomic.Int64 // nanoseconds
+	stall sync.RWMutex // held for writing while nothing passes
 }
 
 // Start starts one in front of the server, which is a host and a port.
@@ -72,6 +73,13 @@ func (p *Proxy) LoseAnswers(lose bool) { p.lose.Store(lose) }
 // Lost is how often something the server sent was lost.
 func (p *Proxy) Lost() int64 { return p.lost.Load() }
 
+// Stall keeps back what the server sends until resume is called, once. New
+// connections are taken up meanwhile.
+func (p *Proxy) Stall() (resume func()) {
+	p.stall.Lock()
+	return p.stall.Unlock
+}
+
 // DelayAnswers has what the server sends arrive so much later.
 func (p *Proxy) DelayAnswers(d time.Duration) { p.delay.Store(int64(d)) }
 
@@ -111,6 +119,8 @@ func (a answers) Write(b []byte) (int, error) {
 	if d := time.Duration(a.p.delay.Load()); d > 0 {
 		time.Sleep(d) // what a slow network does
 	}
+	a.p.stall.RLock()
+	defer a.p.stall.RUnlock()
 	if a.p.lose.Load() {
 		a.p.lost.Add(1)
 		return len(b), nil

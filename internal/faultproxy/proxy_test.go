@@ -73,6 +73,16 @@ func TestFaults(t *testing.T) {
 	}
 	p.DelayAnswers(0)
 
+	resume := p.Stall()
+	stalled := dial(t, p)
+	if got, err := stalled.ask("s", 50*time.Millisecond); err == nil {
+		t.Errorf("heard %q of a server that stalls", got)
+	}
+	resume()
+	if got, err := stalled.ask("t", time.Minute); got != "s\n" || err != nil {
+		t.Errorf("after a stall: %q, %v", got, err)
+	}
+
 	p.LoseAnswers(true)
 	if got, err := c.ask("c", 100*time.Millisecond); err == nil {
 		t.Errorf("heard %q, which was to be lost", got)

@@ -68,6 +68,17 @@ func (c *Cluster) Primaries() []*Server {
 	return up
 }
 
+// Shard is a primary and its replicas.
+func (c *Cluster) Shard(primary *Server) []*Server {
+	shard := []*Server{primary}
+	for _, node := range c.Nodes {
+		if role, err := node.Do("ROLE"); err == nil && strings.HasPrefix(role, "slave\n127.0.0.1\n"+strconv.Itoa(primary.port)+"\n") {
+			shard = append(shard, node)
+		}
+	}
+	return shard
+}
+
 // Owner is the node that serves a key, or nil if none does at the moment.
 func (c *Cluster) Owner(key string) *Server {
 	for _, node := range c.Nodes {
