@@ -46,7 +46,7 @@ var outages = []outage{
 	{"sentinel", "the primary dies, and Sentinel promotes a replica", 10 * time.Second, false, sentinel},
 	{"cluster", "a primary of the Cluster dies, and its replica takes over", 10 * time.Second, false, clustered},
 	{"shard", "one of three shards of the Cluster is dead for 10 s", 10 * time.Second, false, deadShard},
-	{"record", "the record of one caller cannot be read, until it is reset", 5 * time.Second, true, badRecord},
+	{"record", "the record of one caller cannot be read, until it is reset after 2 s", 2 * time.Second, true, badRecord},
 	{"postgres-stall", "PostgreSQL stalls for 2 s", 2 * time.Second, false, postgresStalled},
 	{"postgres-kill", "PostgreSQL is killed, and started again after 10 s", 10 * time.Second, false, postgresKilled},
 	{"postgres-full", "the disk of PostgreSQL is full for 10 s", 10 * time.Second, false, fullPostgres},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/storetest"
 )
 
@@ -31,12 +32,13 @@ func (c *crowd) figures(from, to time.Duration) outageFigures {
 	f := outageFigures{Early: map[string]int{}, Refused: map[string]int{}}
 	type bucket struct{ kind, caller, node int }
 	store, all, local := map[bucket]*storetest.History{}, map[bucket]*storetest.History{}, map[bucket]*storetest.History{}
-	note := func(of map[bucket]*storetest.History, b bucket, a *answer) {
+	note := func(of map[bucket]*storetest.History, b bucket, a *answer, cost int64) {
 		if of[b] == nil {
 			of[b] = &storetest.History{}
 		}
-		of[b].Add(a.begun.Microseconds(), a.ended.Microseconds(), 1000)
+		of[b].Add(a.begun.Microseconds(), a.ended.Microseconds(), cost)
 	}
+	quotas := failover.DefaultQuotas()
 	var during, after []time.Duration
 	for i := range c.answers {
 		a := &c.answers[i]
@@ -70,19 +72,15 @@ func (c *crowd) figures(from, to time.Duration) outageFigures {
 			continue
 		}
 		b := bucket{a.kind, a.caller, 0}
-		note(all, b, a)
+		note(all, b, a, sluice.Token)
 		if a.outcome == byStore || a.outcome == byHeld {
-			note(store, b, a)
+			note(store, b, a, sluice.Token)
 		} else {
-			note(local, bucket{a.kind, a.caller, a.node}, a)
+			note(local, bucket{a.kind, a.caller, a.node}, a, max(quotas[who.tier].Factor, sluice.Token))
 		}
 	}
 	limit := func(b bucket) sluice.Limit { return outageCallers[b.kind].limit }
-	quota := func(b bucket) sluice.Limit {
-		return map[string]sluice.Limit{
-			"enterprise": sluice.MustParse("100/minute"), "pro": sluice.MustParse("50/minute"), "free": sluice.MustParse("20/180s burst 6"),
-		}[outageCallers[b.kind].tier]
-	}
+	quota := func(b bucket) sluice.Limit { return quotas[outageCallers[b.kind].tier].Limit }
 	worst := func(of map[bucket]*storetest.History, rule func(bucket) sluice.Limit) (over float64) {
 		for b, h := range of {
 			r, err := h.Report(rule(b))
