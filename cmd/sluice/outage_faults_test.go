@@ -21,7 +21,7 @@ import (
 // outage is a way in which a store can be away.
 type outage struct {
 	name, what string
-	lasts      time.Duration // from fail to mend
+	lasts      time.Duration // from fail to mend; 0 if it mends itself
 	short      bool          // in make test, too
 	start      func(*testing.T) *fault
 }
@@ -43,8 +43,8 @@ var outages = []outage{
 	{"half-open", "answers of Redis are lost for 10 s, on connections that stay", 10 * time.Second, false, halfOpen},
 	{"slow", "Redis takes 20 ms instead of 2 for 10 s", 10 * time.Second, false, slow},
 	{"full-redis", "the disk of Redis is full for 10 s", 10 * time.Second, false, fullRedis},
-	{"sentinel", "the primary dies, and Sentinel promotes a replica", 10 * time.Second, false, sentinel},
-	{"cluster", "a primary of the Cluster dies, and its replica takes over", 10 * time.Second, false, clustered},
+	{"sentinel", "the primary dies, and Sentinel promotes a replica", 0, false, sentinel},
+	{"cluster", "a primary of the Cluster dies, and its replica takes over", 0, false, clustered},
 	{"shard", "one of three shards of the Cluster is dead for 10 s", 10 * time.Second, false, deadShard},
 	{"record", "the record of one caller cannot be read, until it is reset after 2 s", 2 * time.Second, true, badRecord},
 	{"postgres-stall", "PostgreSQL stalls for 2 s", 2 * time.Second, false, postgresStalled},
