@@ -84,6 +84,13 @@ peers:
 	$(say) "benchmarks build and pass their own tests"
 	@if [[ -f bench/go.mod ]]; then cd bench && go vet ./... && go test ./...; else echo "no bench module here"; fi
 
+# Temporal has its own module, too. Its tests run a Temporal server, which takes
+# minutes to build the first time.
+.PHONY: temporal
+temporal: ## Run the tests of the module for Temporal, against a Temporal server
+	$(say) "Temporal"
+	@cd temporal && go vet ./... && go test -timeout 20m ./...
+
 .PHONY: bench
 bench: ## Compare with other limiters, and write docs/benchmarks.md
 	$(say) "benchmarks"
