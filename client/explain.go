@@ -67,7 +67,7 @@ type RequestExplanation struct {
 	Caller   string        // the entity
 	List     string        // allow or deny, if the caller is on that list
 	KnownBy  string        // key, user or ip
-	Outcome  string        // unlimited, allowed, refused, invalid, denied, banned or unavailable
+	Outcome  string        // unlimited, allowed, refused, invalid, denied, forbidden, banned or unavailable
 	Status   int           // 200 if it would pass
 	Message  string        // why it would not
 }

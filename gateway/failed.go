@@ -22,6 +22,9 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case exchangeOf(r.Context()).stalled.Load():
 		problem(w, http.StatusRequestTimeout, "ERR_CLIENT_TIMEOUT", "the request took too long to arrive")
 		return
+	case exchangeOf(r.Context()).broken.Load():
+		problem(w, http.StatusBadRequest, "ERR_BAD_REQUEST", "the body of the request is malformed, or ends too soon")
+		return
 	case r.Context().Err() != nil && g.ctx.Err() == nil:
 		// The client has gone, and nobody reads the answer.
 		w.WriteHeader(http.StatusBadGateway)

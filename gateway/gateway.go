@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,6 +126,7 @@ type exchange struct {
 	id      string
 	header  http.Header // of the response, as it was before the upstream answered
 	stalled atomic.Bool // the client was too slow with its body
+	broken  atomic.Bool // the body is malformed, or ends too soon
 }
 
 type exchangeKey struct{}
@@ -147,7 +149,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		defer g.finish(w, r)
 	}
-	g.handler.ServeHTTP(w, r)
+	switch {
+	case r.Method == http.MethodConnect:
+		// A tunnel through the upstream would lead past the gate.
+		problem(w, http.StatusMethodNotAllowed, "ERR_METHOD", "CONNECT is not supported")
+	case strings.Contains(r.RequestURI, "#"):
+		// No request may have one: some servers end the path there, and others do not.
+		problem(w, http.StatusBadRequest, "ERR_BAD_REQUEST", "the address has a #; as a part of a name it is %23")
+	default:
+		g.handler.ServeHTTP(w, r)
+	}
 }
 
 // finish bounds what net/http still does in HTTP/1 after a request was
@@ -178,7 +189,7 @@ func (g *Gateway) bounded(next http.Handler) http.Handler {
 			if g.config.MaxBody >= 0 {
 				body = http.MaxBytesReader(w, body, g.config.MaxBody)
 			}
-			stall := &stallReader{ReadCloser: body, control: sw.control, timeout: g.config.StallTimeout, stalled: &e.stalled}
+			stall := &stallReader{ReadCloser: body, control: sw.control, timeout: g.config.StallTimeout, exchange: e}
 			defer stall.end()
 			r.Body = stall
 		}

@@ -3,9 +3,11 @@ package gateway
 import (
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 
 	"github.com/sluice-go/sluice/internal/requestid"
+	"github.com/sluice-go/sluice/policy"
 )
 
 // rewrite makes the request for the upstream. Hop-by-hop headers and whatever
@@ -14,6 +16,7 @@ import (
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Opaque = "" // the gate has gone by the path
 	p.SetURL(g.upstream)
+	p.Out.Trailer = nil // a server may take them for headers, and the gate has not seen them
 	client, trusted := g.config.Gate.Client(p.In.Header, p.In.RemoteAddr)
 	if trusted {
 		chain := p.In.Header.Values("X-Forwarded-For")
@@ -22,6 +25,15 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 		}
 		if len(chain) > 0 {
 			p.Out.Header["X-Forwarded-For"] = []string{strings.Join(chain, ", ")}
+		}
+	}
+	pass := g.config.Gate.Policy().Upstream.Pass
+	for name := range p.Out.Header {
+		switch {
+		case strings.ContainsRune(name, '_'), // many servers take it for a dash: for one of the headers here, or for a credential
+			!trusted && strings.HasPrefix(name, "X-Forwarded-"),
+			slices.Contains(policy.Overrides[:], name) && !slices.Contains(pass, name):
+			delete(p.Out.Header, name)
 		}
 	}
 	p.SetXForwarded()
@@ -35,11 +47,6 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Header.Del("X-Real-Ip")
 	if client.IsValid() {
 		p.Out.Header["X-Real-Ip"] = []string{client.String()}
-	}
-	for name := range p.Out.Header {
-		if strings.ContainsRune(name, '_') { // many servers take it for a dash: for one of the headers above, or for a credential
-			delete(p.Out.Header, name)
-		}
 	}
 	// A tunnel to a server that speaks HTTP in it would lead past the gate.
 	if upgrade := p.Out.Header.Get("Upgrade"); upgrade != "" && !strings.EqualFold(upgrade, "websocket") {

@@ -1,10 +1,10 @@
 package gateway
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -46,9 +46,9 @@ func (w *stallWriter) end() {
 // stallReader breaks a request off whose client sends nothing for too long.
 type stallReader struct {
 	io.ReadCloser
-	control *http.ResponseController
-	timeout time.Duration
-	stalled *atomic.Bool
+	control  *http.ResponseController
+	timeout  time.Duration
+	exchange *exchange
 
 	mu    sync.Mutex
 	ended bool // the request was answered, and the deadline is not ours any more
@@ -58,9 +58,14 @@ func (r *stallReader) Read(b []byte) (int, error) {
 	deadline := time.Now().Add(r.timeout)
 	r.deadline(deadline)
 	n, err := r.ReadCloser.Read(b)
-	if err != nil && err != io.EOF && !time.Now().Before(deadline) {
-		r.stalled.Store(true) // and the deadline stays: the rest will not come either
+	var large *http.MaxBytesError
+	switch {
+	case err == nil || err == io.EOF || errors.As(err, &large):
+	case !time.Now().Before(deadline):
+		r.exchange.stalled.Store(true) // and the deadline stays: the rest will not come either
 		return n, err
+	default:
+		r.exchange.broken.Store(true)
 	}
 	r.deadline(time.Time{})
 	return n, err

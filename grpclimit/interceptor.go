@@ -158,6 +158,10 @@ func refusal(c *httplimit.Call) error {
 		code = codes.Unauthenticated
 	case httplimit.Denied:
 		code = codes.PermissionDenied
+	case httplimit.Forbidden:
+		if code = codes.PermissionDenied; p.Status == http.StatusUnauthorized {
+			code = codes.Unauthenticated
+		}
 	case httplimit.Unavailable:
 		code = codes.Unavailable
 		if errors.Is(c.Err, context.Canceled) {

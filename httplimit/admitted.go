@@ -10,7 +10,7 @@ import (
 // Handlers behind a gate that answer repeated writes with stored responses
 // need to know who is calling, and that a replay costs less than a first run.
 // So requests that the policy's section "idempotency" is about carry their
-// call.
+// call, and so do all of them if its section "upstream" names a header.
 
 type admittedKey struct{}
 
@@ -19,7 +19,7 @@ func withCall(ctx context.Context, c *Call) context.Context {
 }
 
 // Admitted returns the call of a request that the policy's section "idempotency"
-// is about, while it is served behind [Gate.Wrap]; else nil.
+// or "upstream" is about, while it is served behind [Gate.Wrap]; else nil.
 func Admitted(ctx context.Context) *Call {
 	c, _ := ctx.Value(admittedKey{}).(*Call)
 	return c

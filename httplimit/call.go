@@ -39,6 +39,8 @@ const (
 	Invalid
 	// Denied requests are of a caller on the deny list.
 	Denied
+	// Forbidden requests lack a scope that the endpoint demands.
+	Forbidden
 	// Banned requests are of a caller that is banned for a while.
 	Banned
 	// Unavailable requests could not be decided.
@@ -46,7 +48,7 @@ const (
 )
 
 func (o Outcome) String() string {
-	return [...]string{"unlimited", "allowed", "refused", "invalid", "denied", "banned", "unavailable"}[o]
+	return [...]string{"unlimited", "allowed", "refused", "invalid", "denied", "forbidden", "banned", "unavailable"}[o]
 }
 
 // Passes reports whether the request may proceed.
@@ -136,6 +138,10 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 	}
 	if listed(&v.policy.Deny, &c.Identity) {
 		c.Outcome = Denied
+		return
+	}
+	if len(c.missingScopes()) > 0 {
+		c.Outcome = Forbidden
 		return
 	}
 	if listed(&v.policy.Allow, &c.Identity) {

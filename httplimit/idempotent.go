@@ -21,7 +21,7 @@ func Idempotent(k *idempotency.Keeper) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return k.Handler(func(r *http.Request) *idempotency.Route {
 			c := Admitted(r.Context())
-			if c == nil {
+			if c == nil || c.Route.Idempotency == nil {
 				return nil
 			}
 			return known.of(c)

@@ -31,7 +31,11 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		request.Entity, request.Tier = identify(r)
 	}
 	m.gate.Decide(r.Context(), &request, c)
-	if c.Outcome.Passes() && c.Route.Idempotency != nil {
+	kept := c.Route.Idempotency != nil
+	if names := c.Policy.Upstream.Names(); names != nil && c.Outcome.Passes() {
+		r, kept = c.tell(r, names), true
+	}
+	if kept && c.Outcome.Passes() {
 		r = r.WithContext(withCall(r.Context(), c))
 	}
 	switch {
@@ -53,7 +57,7 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// After a panic the call is left to the garbage collector, and so is one
 	// that a handler may still know, or a store that has not answered.
-	if c.Route.Idempotency == nil && c.Err == nil && c.Decision.Source < sluice.Degraded {
+	if !kept && c.Err == nil && c.Decision.Source < sluice.Degraded {
 		calls.Put(c)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/identity"
@@ -38,6 +39,8 @@ type Problem struct {
 	Docs       string         `json:"documentation,omitempty"`
 	Upgrade    string         `json:"upgrade,omitempty"`
 
+	Scopes []string `json:"scopes,omitempty"` // that the caller lacks
+
 	// LatestAfter is in how many seconds it passes at the latest if nobody
 	// else comes. It is there for concurrency limits only, whose RetryAfter
 	// is a guess: a place may be freed at any moment.
@@ -63,6 +66,14 @@ func (c *Call) Problem() Problem {
 	case Denied:
 		p.Status, p.Title, p.Code = http.StatusForbidden, "Forbidden", "ERR_DENIED"
 		p.Message, p.Tier = "requests from here are not accepted", ""
+	case Forbidden:
+		p.Status, p.Title, p.Code = http.StatusForbidden, "Forbidden", "ERR_SCOPE"
+		p.Scopes, p.Tier = c.missingScopes(), ""
+		p.Message = fmt.Sprintf("this needs the scope %s, which the %s does not have", strings.Join(p.Scopes, " and "), credentialNames[c.Identity.Kind])
+		if c.Identity.Kind == identity.ByAddress {
+			p.Status, p.Title = http.StatusUnauthorized, "Unauthorized"
+			p.Message = fmt.Sprintf("this needs an API key or token with the scope %s", strings.Join(p.Scopes, " and "))
+		}
 	case Banned:
 		p.Type, p.Status, p.Title, p.Code = typeAbnormal, http.StatusTooManyRequests, "Abnormal usage detected", "ERR_BANNED"
 		p.Message = "too many requests went on after they were refused"
@@ -147,8 +158,13 @@ func (c *Call) Refuse(w http.ResponseWriter) {
 	h := w.Header()
 	p := c.Problem()
 	status := p.Status
-	if c.Outcome == Invalid {
+	switch {
+	case c.Outcome == Invalid:
 		h.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	case c.Outcome == Forbidden && status == http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer scope="%s"`, strings.Join(p.Scopes, " ")))
+	case c.Outcome == Forbidden:
+		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="insufficient_scope", scope="%s"`, strings.Join(p.Scopes, " ")))
 	}
 	contentType := "application/problem+json"
 	if c.Policy.Refusal.Format == "json" {

@@ -50,7 +50,7 @@ type Key struct {
 	// Tier is the plan of whoever has the key.
 	Tier string `yaml:"tier,omitempty"`
 
-	// Scopes are passed on; they decide nothing here.
+	// Scopes are what its holder may do, for endpoints that demand scopes.
 	Scopes []string `yaml:"scopes,omitempty"`
 
 	// Expires is when it stops being valid. The zero time means never.
@@ -103,6 +103,10 @@ type JWT struct {
 
 	// TierClaim names the plan. Empty means tier; a token may lack it.
 	TierClaim string `yaml:"tier_claim,omitempty"`
+
+	// ScopeClaim has the scopes, as a list or divided by spaces. Empty means
+	// scope; a token may lack it.
+	ScopeClaim string `yaml:"scope_claim,omitempty"`
 }
 
 // Address is how a caller's address is found and grouped.
@@ -151,6 +155,9 @@ func (c Config) WithDefaults() Config {
 		}
 		if j.TierClaim == "" {
 			j.TierClaim = "tier"
+		}
+		if j.ScopeClaim == "" {
+			j.ScopeClaim = "scope"
 		}
 		c.JWT = &j
 	}

@@ -286,5 +286,5 @@ func afterBearer(value string) (string, bool) {
 // valid reports whether the key has not expired.
 func (k *staticKey) valid(now time.Time) bool { return k.expires.IsZero() || now.Before(k.expires) }
 
-// HasScope reports whether the caller's key has a scope.
+// HasScope reports whether the caller's key or token has a scope.
 func (i *Identity) HasScope(scope string) bool { return slices.Contains(i.Scopes, scope) }

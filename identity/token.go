@@ -37,6 +37,7 @@ type tokens struct {
 	key     jwt.Keyfunc
 	subject string
 	tier    string
+	scope   string
 }
 
 func newTokens(ctx context.Context, c *JWT, log *slog.Logger) (*tokens, error) {
@@ -54,7 +55,7 @@ func newTokens(ctx context.Context, c *JWT, log *slog.Logger) (*tokens, error) {
 	}
 	t := &tokens{
 		header: http.CanonicalHeaderKey(c.Header), cookie: c.Cookie, parser: jwt.NewParser(options...),
-		subject: c.SubjectClaim, tier: c.TierClaim,
+		subject: c.SubjectClaim, tier: c.TierClaim, scope: c.ScopeClaim,
 	}
 	var err error
 	switch {
@@ -75,8 +76,12 @@ func (t *tokens) identify(raw string, id *Identity) error {
 		return &InvalidError{Kind: ByToken, Reason: "it is too long"}
 	}
 	claims := jwt.MapClaims{}
-	if _, err := t.parser.ParseWithClaims(raw, claims, t.key); err != nil {
+	token, err := t.parser.ParseWithClaims(raw, claims, t.key)
+	if err != nil {
 		return &InvalidError{Kind: ByToken, Reason: reason(err)}
+	}
+	if _, ok := token.Header["crit"]; ok { // RFC 7515: whoever does not know what it names must refuse it
+		return &InvalidError{Kind: ByToken, Reason: "it has extensions that must be understood, and none are"}
 	}
 	subject, ok := claimString(claims, t.subject)
 	if !ok || subject == "" {
@@ -90,6 +95,7 @@ func (t *tokens) identify(raw string, id *Identity) error {
 	if len(id.Tier) > sluice.MaxKeyPart {
 		id.Tier = ""
 	}
+	id.Scopes = scopes(claims, t.scope)
 	return nil
 }
 
@@ -116,20 +122,40 @@ func reason(err error) string {
 	return "it does not verify"
 }
 
-// claimString is a claim as a string. A name that is not itself a claim and
-// has dots leads into nested claims.
-func claimString(claims map[string]any, name string) (string, bool) {
+// scopes are those of a claim that is a list, or a text divided by spaces.
+func scopes(claims map[string]any, name string) (all []string) {
+	switch v := claim(claims, name).(type) {
+	case string:
+		return strings.Fields(v)
+	case []any:
+		for _, one := range v {
+			if s, ok := one.(string); ok {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// claim is a claim, or nil if there is none. A name that is not itself a claim
+// and has dots leads into nested claims.
+func claim(claims map[string]any, name string) any {
 	v, ok := claims[name]
 	for !ok {
 		outer, inner, dotted := strings.Cut(name, ".")
 		nested, isMap := claims[outer].(map[string]any)
 		if !dotted || !isMap {
-			return "", false
+			return nil
 		}
 		claims, name = nested, inner
 		v, ok = claims[name]
 	}
-	switch v := v.(type) {
+	return v
+}
+
+// claimString is a claim as a string.
+func claimString(claims map[string]any, name string) (string, bool) {
+	switch v := claim(claims, name).(type) {
 	case string:
 		return v, true
 	case json.Number:

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -136,6 +137,28 @@ func TestTokensOfEveryFamily(t *testing.T) {
 	}
 }
 
+func TestScopesOfATokenAreAListOrAText(t *testing.T) {
+	config := JWT{Algorithms: []string{"HS256"}, SecretFile: file(t, []byte(secret))}
+	named := config
+	named.ScopeClaim = "realm.roles"
+	for name, test := range map[string]struct {
+		config JWT
+		claims jwt.MapClaims
+		want   string
+	}{
+		"none":    {config, jwt.MapClaims{}, "[]"},
+		"a text":  {config, jwt.MapClaims{"scope": " orders:read  orders:write"}, "[orders:read orders:write]"},
+		"a list":  {config, jwt.MapClaims{"scope": []any{"orders:read", 7, "a b"}}, "[orders:read a b]"},
+		"nested":  {named, jwt.MapClaims{"scope": "x", "realm": map[string]any{"roles": []string{"y"}}}, "[y]"},
+		"a truth": {config, jwt.MapClaims{"scope": true}, "[]"},
+	} {
+		id := identify(t, identifier(t, Config{JWT: &test.config}), bearer(sign(t, jwt.SigningMethodHS256, []byte(secret), with(test.claims), "")), "192.0.2.1:1")
+		if got := fmt.Sprint(id.Scopes); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestTokensThatAreNotValid(t *testing.T) {
 	config := JWT{
 		Algorithms: []string{"RS256", "ES256"}, Issuer: "https://issuer.example", Audience: []string{"api"},
@@ -150,8 +173,15 @@ func TestTokensThatAreNotValid(t *testing.T) {
 	good := sign(t, jwt.SigningMethodRS256, rsaKey, validClaims, "r")
 	head, rest, _ := strings.Cut(good, ".")
 	payload, _, _ := strings.Cut(rest, ".")
+	extended := jwt.NewWithClaims(jwt.SigningMethodRS256, validClaims)
+	extended.Header["kid"], extended.Header["crit"], extended.Header["b64"] = "r", []string{"b64"}, true
+	critical, err := extended.SignedString(rsaKey)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, token := range map[string]string{
 		"none":                           unsigned,
+		"an extension it must know":      critical,
 		"HMAC with the public key":       sign(t, jwt.SigningMethodHS256, pemOfKey, validClaims, "r"),
 		"HMAC with a secret of the set":  sign(t, jwt.SigningMethodHS256, []byte(secret), validClaims, "s"),
 		"an algorithm nobody named":      sign(t, jwt.SigningMethodRS512, rsaKey, validClaims, "r"),

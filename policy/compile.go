@@ -274,7 +274,8 @@ func (c *compiler) identity() {
 // sections fills in the defaults of what is passed on as it is.
 func (c *compiler) sections() {
 	p, f := c.policy, c.file
-	p.Headers, p.Refusal, p.Abuse = f.Headers, f.Refusal, f.Abuse
+	p.Headers, p.Refusal, p.Abuse, p.Upstream = f.Headers, f.Refusal, f.Abuse, f.Upstream
+	c.upstream(&p.Upstream)
 	if p.Headers.Send == nil {
 		p.Headers.Send = []string{"ietf"}
 	}

@@ -332,6 +332,10 @@ func (d *decoder) check(path string, v reflect.Value, tag reflect.StructTag) {
 			return
 		}
 		v.SetString(http.CanonicalHeaderKey(text))
+	case "scope":
+		if text == "" || len(text) > 200 || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 127 || c == '"' || c == '\\' }) {
+			d.add(path, "%q is not a scope: expected a word such as orders:write", excerpt.Of(text))
+		}
 	case "link":
 		if u, err := url.Parse(text); err != nil || !(u.IsAbs() && u.Host != "" || strings.HasPrefix(text, "/")) || strings.ContainsAny(text, "\"<>\\ ") {
 			d.add(path, "%q is not a link: expected an address such as https://example.com/docs, or a path", excerpt.Of(text))

@@ -21,6 +21,7 @@ type document struct {
 	Deny          []string              `yaml:"deny" doc:"Callers who are always refused."`
 	Identity      identity.Config       `yaml:"identity" doc:"How callers are recognized: API key, else signed token, else address."`
 	Headers       Headers               `yaml:"headers" doc:"What responses tell about limits."`
+	Upstream      Upstream              `yaml:"upstream" doc:"What the server behind the gate is told about the caller."`
 	Refusal       Refusal               `yaml:"refusal" doc:"What refused callers get to read."`
 	Degraded      Degraded              `yaml:"degraded" doc:"What happens while the store is away."`
 	Audit         *Audit                `yaml:"audit" doc:"Which refusals are written to the audit log. Without it, none."`
@@ -61,6 +62,7 @@ func (s *setRule) unannounced() bool { return s.Announce != nil && !*s.Announce 
 type endpointRule struct {
 	Match         []Pattern       `yaml:"match,required" doc:"Requests, such as POST /api/search or /api/**."`
 	Cost          *costs          `yaml:"cost" doc:"What a request costs: a number of tokens, or one for each limit name. Default: 1."`
+	Scopes        []string        `yaml:"scopes" check:"scope" doc:"Scopes that the caller's key or token must have, all of them. Others are answered 403, or 401 if they show neither."`
 	Settle        ordered[string] `yaml:"settle" check:"header" doc:"Response headers that tell the real cost afterwards, by limit name."`
 	Access        string          `yaml:"access" enum:"read,write" doc:"Whether it reads or writes. Default: by method; GET, HEAD, OPTIONS and TRACE read."`
 	Criticality   string          `yaml:"criticality" enum:"normal,critical" doc:"Critical requests are always decided by the store itself. Default: normal."`

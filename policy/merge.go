@@ -55,11 +55,16 @@ func mergeRoutes(a, b *Route) *Route {
 	r := &Route{
 		Endpoint: a.Endpoint, Pattern: a.Pattern, Exempt: a.Exempt && b.Exempt,
 		Write: a.Write || b.Write, Critical: a.Critical || b.Critical, Cost: a.Cost,
-		Settle: slices.Clone(a.Settle), Idempotency: a.Idempotency,
+		Scopes: slices.Clone(a.Scopes), Settle: slices.Clone(a.Settle), Idempotency: a.Idempotency,
 	}
 	for _, s := range b.Settle { // whichever of them answers, its cost counts
 		if !slices.Contains(r.Settle, s) {
 			r.Settle = append(r.Settle, s)
+		}
+	}
+	for _, s := range b.Scopes {
+		if !slices.Contains(r.Scopes, s) {
+			r.Scopes = append(r.Scopes, s)
 		}
 	}
 	if r.Idempotency == nil {

@@ -27,6 +27,7 @@ type Policy struct {
 	Degraded Degraded        // what to do without the store
 	Identity identity.Config // how callers are recognized
 	Headers  Headers
+	Upstream Upstream
 	Refusal  Refusal
 	Audit    *Audit // nil: no refusal is written to the audit log
 	Abuse    Abuse
@@ -69,6 +70,9 @@ type Route struct {
 	// Cost is what the request costs in limits that have no own cost, for
 	// response headers. The demands of the sets have theirs.
 	Cost sluice.Amount
+
+	// Scopes are what the caller's key or token must have, all of them.
+	Scopes []string
 
 	// Settle lists response headers that tell the real cost afterwards.
 	Settle []Settle

@@ -248,6 +248,7 @@ func (r *router) make(k routeKey) *Route {
 	if e.Cost != nil {
 		route.Cost = sluice.Thousandths(e.Cost.rule)
 	}
+	route.Scopes = e.Scopes
 	for limit, header := range e.Settle.all() {
 		route.Settle = append(route.Settle, Settle{limit, *header})
 	}

@@ -53,7 +53,14 @@ func Handler(config Config) (http.Handler, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	passed := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	passed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := httplimit.Admitted(r.Context()); c != nil { // for the proxy to pass on
+			for _, name := range c.Policy.Upstream.Names() {
+				w.Header().Set(name, r.Header.Get(name))
+			}
+		}
+		w.WriteHeader(http.StatusOK)
+	})
 	return &handler{gate: config.Gate, asked: config.Gate.Wrap(passed), log: config.Log}, nil
 }
 
@@ -95,7 +102,10 @@ func original(r *http.Request) (*http.Request, error) {
 	if len(uri) > maxURI {
 		return nil, errors.New(uriHeader + ": must be at most " + strconv.Itoa(maxURI) + " bytes long")
 	}
-	uri, _, _ = strings.Cut(uri, "#") // which nginx tells, and cuts off for whoever is behind it
+	if strings.Contains(uri, "#") {
+		// nginx passes it on, and some servers end the path there and others do not.
+		return nil, errors.New(uriHeader + ": must have no #, which no request may have; as a part of a name it is %23")
+	}
 	target, err := url.ParseRequestURI(uri)
 	if err != nil || !strings.HasPrefix(uri, "/") {
 		return nil, errors.New(uriHeader + ": must be a path, with its query if it has one")

@@ -32,11 +32,16 @@ exempt: {match: [/health]}
 // auth is the handler on a store in memory.
 func auth(t testing.TB) http.Handler {
 	t.Helper()
+	return authBy(t, thePolicy)
+}
+
+func authBy(t testing.TB, text string) http.Handler {
+	t.Helper()
 	store, err := memory.Open(memory.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := policy.Parse("policy.yaml", []byte(thePolicy))
+	p, err := policy.Parse("policy.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +94,11 @@ func TestTraefik(t *testing.T) {
 	}{
 		{forwarded("GET", "/x?y=1", "203.0.113.1"), 200, ""},
 		{forwarded("POST", "/search", "203.0.113.1"), 200, ""},
-		{forwarded("POST", "/search#x", "203.0.113.1"), 429, "search"}, // nginx tells the fragment
-		{forwarded("GET", "/search", "203.0.113.1"), 200, ""},          // the refusal took nothing
+		{forwarded("POST", "/search#x", "203.0.113.1"), 400, ""}, // nginx tells the fragment, and passes it on
+		{forwarded("POST", "/health#/../search", "203.0.113.1"), 400, ""},
+		{append(forwarded("POST", "/search", "203.0.113.1"), "X-Http-Method-Override", "GET"), 429, "search"},
+		{append(forwarded("POST", "/search", "203.0.113.1"), "X-Original-Uri", "/health", "X-Rewrite-Url", "/health"), 429, "search"},
+		{forwarded("GET", "/search", "203.0.113.1"), 200, ""}, // the refusal took nothing
 		{forwarded("GET", "/", "203.0.113.1"), 429, "everything"},
 		{forwarded("GET", "/health", "203.0.113.1"), 200, ""},
 		{forwarded("GET", "/", "203.0.113.2"), 200, ""},

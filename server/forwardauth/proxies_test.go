@@ -39,8 +39,18 @@ func TestThePolicyOfThePageIsOne(t *testing.T) {
 	}
 }
 
-// protected answers 200, or what its path says.
+// protected answers 200, or what its path says, and which of the headers that
+// nobody may forge have arrived.
 func protected(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	w.Header().Set("Asked", r.RequestURI)
+	for name, values := range r.Header {
+		if plain := strings.ReplaceAll(strings.ToLower(name), "_", "-"); strings.HasPrefix(plain, "x-sluice") || strings.HasPrefix(plain, "x-http-method") {
+			for _, v := range values {
+				w.Header().Add("Arrived", name+"="+v)
+			}
+		}
+	}
 	if r.URL.Path == "/forbidden" {
 		w.WriteHeader(http.StatusForbidden)
 	}
@@ -49,10 +59,10 @@ func protected(w http.ResponseWriter, r *http.Request) {
 
 // servers starts Sluice and what is protected, and answers the addresses to
 // put into an example, and that of the proxy.
-func servers(t *testing.T) (replace []string, proxy string) {
+func servers(t *testing.T, auth http.Handler) (replace []string, proxy string) {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle("/auth", auth(t))
+	mux.Handle("/auth", auth)
 	sluice, behind := httptest.NewServer(mux), httptest.NewServer(http.HandlerFunc(protected))
 	t.Cleanup(sluice.Close)
 	t.Cleanup(behind.Close)
@@ -179,8 +189,10 @@ func behave(t *testing.T, proxy string) {
 	}
 }
 
-func TestNginx(t *testing.T) {
-	replace, proxy := servers(t)
+// nginx starts nginx as the page has it, and returns its address.
+func nginx(t *testing.T, auth http.Handler) string {
+	t.Helper()
+	replace, proxy := servers(t, auth)
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -202,19 +214,28 @@ http {
 		t.Fatal(err)
 	}
 	run(t, proxy, "nginx", "-p", dir, "-e", "stderr", "-c", conf)
+	return proxy
+}
+
+func TestNginx(t *testing.T) {
+	proxy := nginx(t, auth(t))
 	behave(t, proxy)
 	if a := send(t, "GET", "http://"+proxy+"/health"); a.header.Get("RateLimit") != "" {
 		t.Errorf("a request without limits has %q", a.header.Get("RateLimit"))
 	}
 }
 
-func TestCaddy(t *testing.T) {
-	replace, proxy := servers(t)
+// caddy starts Caddy as the page has it, and returns its address.
+func caddy(t *testing.T, auth http.Handler) string {
+	t.Helper()
+	replace, proxy := servers(t, auth)
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	text := "{\n\tadmin off\n\tauto_https off\n}\n" + example(t, "caddyfile", replace...)
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	run(t, proxy, "caddy", "run", "--config", file, "--adapter", "caddyfile")
-	behave(t, proxy)
+	return proxy
 }
+
+func TestCaddy(t *testing.T) { behave(t, caddy(t, auth(t))) }
