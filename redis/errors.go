@@ -22,6 +22,7 @@ const (
 	noScript                 // it has not: the server does not know the script
 	notYet                   // it has not, and may soon be possible
 	forbidden                // it has not, and trying again does not help
+	unreadable               // it has not: scripts read before they write
 )
 
 // proofs are the beginnings of replies which prove that a script has not
@@ -44,6 +45,7 @@ var proofs = map[string]outcome{
 	"WRONGPASS":   forbidden,
 	"NOPERM":      forbidden,
 	"CROSSSLOT":   forbidden,
+	"WRONGTYPE":   unreadable,
 }
 
 // judge returns what is known of a call that failed.
@@ -75,6 +77,8 @@ func IsNoScript(err error) bool { return judge(err) == noScript }
 func Error(err error) error {
 	var reply *rueidis.RedisError
 	switch {
+	case judge(err) == unreadable:
+		return fmt.Errorf("redis: %w: %w", sluice.ErrRecord, err)
 	case judge(err) != unknown:
 		return fmt.Errorf("redis: %w: %w", sluice.ErrUnavailable, err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -41,7 +41,7 @@ func (s *Store) adjust(ctx context.Context, changes []sluice.Demand, which []int
 		if err != nil {
 			return err
 		}
-		if err := checkReply(reply, len(changes)*(resultSize+moreSize)); err != nil {
+		if err := checkReply(reply, &r, len(changes)*(resultSize+moreSize)); err != nil {
 			return err
 		}
 		at = readNumber(reply[1:])
@@ -57,11 +57,11 @@ func (s *Store) adjust(ctx context.Context, changes []sluice.Demand, which []int
 
 // checkReply is an error unless a reply says that something was done and has
 // as many bytes as that takes.
-func checkReply(reply string, more int) error {
+func checkReply(reply string, r *request, more int) error {
 	if len(reply) < answerSize {
 		return errReply
 	}
-	if err := statusError(reply); err != nil {
+	if err := statusError(reply, r); err != nil {
 		return err
 	}
 	if len(reply) != answerSize+more {

@@ -2,10 +2,12 @@ package limitstore
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/redis"
 )
 
@@ -36,6 +38,9 @@ func (s *Store) call(ctx context.Context, first string, r *request) (reply strin
 		reply, err = s.evaluate(ctx, known, first, r)
 		return err
 	})
+	if errors.Is(err, sluice.ErrRecord) && !errors.Is(err, sluice.ErrUnknown) && len(r.keys) == 1 {
+		err = &recordError{key: r.keys[0]}
+	}
 	return reply, err
 }
 

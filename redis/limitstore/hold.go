@@ -1,9 +1,10 @@
 package limitstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -20,9 +21,20 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 			return err
 		}
 	}
-	return s.inBatches(len(requests), func(i int) *sluice.Key { return &requests[i].Key }, func(which []int) error {
-		return s.hold(ctx, requests, which, grants)
+	var bad spared
+	err := s.inBatches(len(requests), func(i int) *sluice.Key { return &requests[i].Key }, func(which []int) error {
+		return bad.others(which, 2, func(which []int) error { return s.hold(ctx, requests, which, grants) })
 	})
+	if err != nil || len(bad.which) == len(requests) {
+		return cmp.Or(err, bad.err)
+	}
+	if len(bad.which) > 0 {
+		good := slices.IndexFunc(upTo(len(requests)), func(i int) bool { return !slices.Contains(bad.which, i) })
+		for _, i := range bad.which { // a take tells what is wrong with them
+			grants[i] = sluice.Grant{Now: grants[good].Now}
+		}
+	}
+	return nil
 }
 
 func (s *Store) hold(ctx context.Context, requests []sluice.HoldRequest, which []int, grants []sluice.Grant) error {
@@ -39,7 +51,7 @@ func (s *Store) hold(ctx context.Context, requests []sluice.HoldRequest, which [
 		if err != nil {
 			return err
 		}
-		if err := checkReply(reply, len(which)*grantSize); err != nil {
+		if err := checkReply(reply, &r, len(which)*grantSize); err != nil {
 			return err
 		}
 		for n, i := range which {
@@ -85,63 +97,51 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	if err := s.db.Ready(ctx); err != nil {
 		return err
 	}
-	return s.inBatches(len(returns), func(i int) *sluice.Key { return &returns[i].Key }, func(which []int) error {
-		var r request
-		for _, i := range which {
-			back := &returns[i]
-			b := appendHoldID(appendNumber(nil, back.Spent.Thousandths()), back.ID)
-			r.arg(string(append(b, back.Key.Limit...)), &back.Key)
-		}
-		reply, err := s.call(ctx, r.first(header(returning)), &r)
-		if err != nil {
-			return err
-		}
-		return checkReply(reply, 0)
+	var bad spared
+	err := s.inBatches(len(returns), func(i int) *sluice.Key { return &returns[i].Key }, func(which []int) error {
+		return bad.others(which, 1, func(which []int) error {
+			var r request
+			for _, i := range which {
+				back := &returns[i]
+				b := appendHoldID(appendNumber(nil, back.Spent.Thousandths()), back.ID)
+				r.arg(string(append(b, back.Key.Limit...)), &back.Key)
+			}
+			return s.do(ctx, returning, &r)
+		})
 	})
+	return cmp.Or(err, bad.err)
 }
 
-// Reset makes buckets full again.
+// Reset makes buckets full again. Records that cannot be read are removed.
 func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	if err := s.db.Ready(ctx); err != nil {
 		return err
 	}
-	return s.inBatches(len(keys), func(i int) *sluice.Key { return &keys[i] }, func(which []int) error {
-		for _, i := range which { // the script takes what is of another type for absent
-			key := recordKey(&keys[i])
-			kind, err := s.db.Client.Do(ctx, s.db.Client.B().Type().Key(key).Build()).ToString()
-			if err == nil && kind != "string" && kind != "none" {
-				err = s.remove(ctx, key)
+	var bad spared
+	err := s.inBatches(len(keys), func(i int) *sluice.Key { return &keys[i] }, func(which []int) error {
+		return bad.others(which, 1, func(which []int) error {
+			var r request
+			for _, i := range which {
+				r.arg(keys[i].Limit, &keys[i])
 			}
-			if err != nil {
-				return redis.Error(err)
-			}
-		}
-		err := s.reset(ctx, keys, which...)
-		if !errors.Is(err, sluice.ErrRecord) {
-			return err
-		}
-		for _, i := range which { // at least one of them, so one by one
-			if err = s.reset(ctx, keys, i); errors.Is(err, sluice.ErrRecord) {
-				err = s.remove(ctx, recordKey(&keys[i]))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+			return s.do(ctx, resetting, &r)
+		})
 	})
+	for _, i := range bad.which {
+		if err == nil {
+			err = s.remove(ctx, recordKey(&keys[i]))
+		}
+	}
+	return err
 }
 
-func (s *Store) reset(ctx context.Context, keys []sluice.Key, which ...int) error {
-	var r request
-	for _, i := range which {
-		r.arg(keys[i].Limit, &keys[i])
-	}
-	reply, err := s.call(ctx, r.first(header(resetting)), &r)
+// do calls the script for something that has no results.
+func (s *Store) do(ctx context.Context, k kind, r *request) error {
+	reply, err := s.call(ctx, r.first(header(k)), r)
 	if err != nil {
 		return err
 	}
-	return checkReply(reply, 0)
+	return checkReply(reply, r, 0)
 }
 
 // remove deletes a record that cannot be read.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/redis"
 )
 
 // A list is made by SCAN, which goes through all keys of all nodes, so that
@@ -121,9 +123,15 @@ func (s *Store) scan(ctx context.Context, node rueidis.Client, q *sluice.Query, 
 			continue // expired in between
 		}
 		if err != nil {
-			return nil, 0, err
+			err = redis.Error(err)
 		}
-		buckets, err := s.describe(records[i], raw, q, now)
+		var buckets []sluice.Bucket
+		if err == nil {
+			buckets, err = s.describe(records[i], raw, q, now)
+		}
+		if errors.Is(err, sluice.ErrRecord) {
+			continue // whoever takes from it is told
+		}
 		if err != nil {
 			return nil, 0, err
 		}

@@ -57,11 +57,11 @@ func replySize(s string, r *request) int {
 }
 
 // statusError is what a status that is no decision means, or nil.
-func statusError(s string) error {
+func statusError(s string, r *request) error {
 	number := readNumber(s[9:])
 	switch s[0] {
 	case foreign:
-		return fmt.Errorf("redis: %w: %d", ErrVersion, number)
+		return newRecordError(number, r)
 	case window:
 		return &windowError{time: number, server: readNumber(s[1:]), limit: s[answerSize:]}
 	case mismatch:
@@ -81,7 +81,7 @@ func readTake(reply string, r *request, t *sluice.Take, d *sluice.Decision) erro
 		return errReply
 	}
 	if reply[0]&states == 0 {
-		if err := statusError(reply[:answerSize]); err != nil {
+		if err := statusError(reply[:answerSize], r); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ func (s *Store) settle(ctx context.Context, r *request, st *sluice.Settlement, h
 		if len(reply) < answerSize {
 			return errReply
 		}
-		err = settleError(reply, st)
+		err = settleError(reply, r, st)
 		var w *windowError
 		if errors.As(err, &w) {
 			l, _ := readLimit(w.limit)
@@ -80,9 +80,9 @@ func (s *Store) settle(ctx context.Context, r *request, st *sluice.Settlement, h
 }
 
 // settleError is what a status that is no success means, or nil.
-func settleError(reply string, st *sluice.Settlement) error {
+func settleError(reply string, r *request, st *sluice.Settlement) error {
 	if reply[0] != noLimit && reply[0] != fixedCost {
-		return statusError(reply)
+		return statusError(reply, r)
 	}
 	limit := ""
 	if i := readNumber(reply[9:]); i >= 0 && int(i) < len(st.Costs) {
@@ -100,7 +100,7 @@ func timesSettled(reply string) (at, taken int64) {
 // taken, the keys and arguments that it was taken with, and then for each demand
 // its result and the limit that its bucket has now.
 func readSettled(reply string) (demands []sluice.Demand, results []sluice.Result, err error) {
-	rest := scanner{reply[answerSize:]}
+	rest := scanner{s: reply[answerSize:]}
 	if rest.text(8) == "" {
 		return nil, nil, errReply
 	}
@@ -154,7 +154,7 @@ func readArg(arg string, key sluice.Key, demands []sluice.Demand) ([]sluice.Dema
 		return nil, false
 	}
 	n := int(arg[1])
-	rest := scanner{arg[2:]}
+	rest := scanner{s: arg[2:]}
 	demands = slices.Grow(demands, n)
 	first := len(demands)
 	for range n {
@@ -174,11 +174,14 @@ func readArg(arg string, key sluice.Key, demands []sluice.Demand) ([]sluice.Dema
 }
 
 // scanner reads a string from the front. What is not there is empty or 0.
-type scanner struct{ s string }
+type scanner struct {
+	s     string
+	short bool // something was not there
+}
 
 func (s *scanner) text(n int) string {
 	if n > len(s.s) {
-		s.s = ""
+		s.s, s.short = "", true
 		return ""
 	}
 	t := s.s[:n]
@@ -188,7 +191,7 @@ func (s *scanner) text(n int) string {
 
 // limits reads n limits and the names that go with them.
 func (s *scanner) limits(n int, found func(i int, limit sluice.Limit, name string)) bool {
-	numbers, more := scanner{s.text(n * numbersSize)}, scanner{s.text(n * (limitSize - numbersSize))}
+	numbers, more := scanner{s: s.text(n * numbersSize)}, scanner{s: s.text(n * (limitSize - numbersSize))}
 	for i := range n {
 		a, b := s.small(), s.small()
 		limit, ok := readLimit(numbers.text(numbersSize) + more.text(limitSize-numbersSize) + s.text(a))

@@ -2,16 +2,10 @@ package limitstore
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/bucket"
 )
-
-// ErrVersion is the error of a call that found something written by another
-// version of Sluice, which this one cannot read. Nothing has happened. It is a
-// [sluice.ErrRecord].
-var ErrVersion = fmt.Errorf("%w: a bucket was written by another version of Sluice", sluice.ErrRecord)
 
 // version is the first byte of all that the script keeps, except for records in
 // which somebody waits.
@@ -33,9 +27,9 @@ func readRecord(raw string) ([]stored, error) {
 		return nil, nil
 	}
 	if raw[0] != version && raw[0] != waiting {
-		return nil, fmt.Errorf("redis: %w: %d", ErrVersion, raw[0])
+		return nil, &recordError{version: raw[0]}
 	}
-	rest := scanner{raw[1:]}
+	rest := scanner{s: raw[1:]}
 	rest.text(16) // until when it lives, the digest
 	all := make([]stored, rest.small())
 	rest.small() // the status
@@ -47,7 +41,7 @@ func readRecord(raw string) ([]stored, error) {
 		all[i].limit, all[i].name = limit, name
 	})
 	if !ok {
-		return nil, errReply
+		return nil, &recordError{version: raw[0]}
 	}
 	for i := range all {
 		if all[i].limit.Algorithm == sluice.FixedWindow {
@@ -55,13 +49,16 @@ func readRecord(raw string) ([]stored, error) {
 		}
 	}
 	for i := range all {
-		if len(rest.s) == 0 {
+		if len(rest.s) == 0 && raw[0] == version {
 			break
 		}
 		all[i].readRest(rest.text(rest.length()))
 		if raw[0] == waiting {
 			all[i].readTickets(rest.text(rest.length()))
 		}
+	}
+	if rest.short || len(rest.s) > 0 {
+		return nil, &recordError{version: raw[0]}
 	}
 	return all, nil
 }
@@ -74,7 +71,7 @@ func (b *stored) readRest(text string) {
 	if text == "" {
 		return
 	}
-	s, rest, x := &b.state, scanner{text}, &bucket.Ext{}
+	s, rest, x := &b.state, scanner{s: text}, &bucket.Ext{}
 	s.Ext = x
 	switch b.limit.Algorithm {
 	case sluice.SlidingWindow:
@@ -101,7 +98,7 @@ func (b *stored) readRest(text string) {
 const ticketSize = 40
 
 func (b *stored) readTickets(text string) {
-	rest := scanner{text}
+	rest := scanner{s: text}
 	if text != "" && b.state.Ext == nil {
 		b.state.Ext = &bucket.Ext{}
 	}

@@ -135,14 +135,14 @@ end
 
 -- Spec.untilSliding
 local function untilSliding(p, s, v, target)
-	local used, i = v.used, v.time - PARTS
-	while true do
+	local used = v.used
+	for i = v.time - PARTS, s.time do
 		used = used - (s.counts[i] or 0)
 		if used <= target then
 			return partStart(p, i + RING) - v.now
 		end
-		i = i + 1
 	end
+	return FOREVER
 end
 
 -- Spec.viewHolders. Holders stay packed: id, cost and expires of each, in order

@@ -55,7 +55,7 @@ local function refund(p, s, v, amount, taken)
 	commit(p, s, v)
 	if p.alg == SLIDING then
 		local left, i = amount, v.time
-		while left > 0 do
+		while left > 0 and i >= v.time - PARTS do
 			local n = min(left, s.counts[i] or 0)
 			if n > 0 then
 				s.counts[i], left = s.counts[i] - n, left - n

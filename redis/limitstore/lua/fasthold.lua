@@ -53,6 +53,13 @@ if kind == HOLDING or kind == RETURNING then
 		return used, rem, consumed, recalled, recallCost, holds, held
 	end
 
+	-- isWhole reports whether a record whose rest would begin at a place is not cut
+	-- off.
+	local function isWhole(raw, rest)
+		local size = #raw + 1 - rest
+		return size == 0 or size >= 20 and size % 32 == 20 and read('<I4', raw, rest) == size - 4
+	end
+
 	-- close takes a hold out: it answers the others and how much it was.
 	local function close(holds, id)
 		local at = 0
@@ -110,7 +117,7 @@ if kind == HOLDING or kind == RETURNING then
 		local flags, n = byte(arg, 1, 2)
 		local digest, _, amount, period, capacity = read('<ddddd', arg, 5)
 		local raw, limits = raws[k], sub(arg, 21)
-		if flags % 4 < SIMPLE or n ~= 1 or raw and (byte(raw) ~= VERSION or read('<d', raw, 10) ~= digest) then
+		if flags % 4 < SIMPLE or n ~= 1 or raw and (byte(raw) ~= VERSION or not isWhole(raw, 52 + #limits) or read('<d', raw, 10) ~= digest) then
 			break
 		end
 		local used, rem, consumed, recalled, recallCost, holds, held = 0, 0, 0, 0, 0, '', 0
@@ -163,14 +170,14 @@ if kind == HOLDING or kind == RETURNING then
 		local arg, k = ARGV[first], byte(header, numbers + first)
 		local raw = raws[k]
 		if raw then
-			if byte(raw) ~= VERSION or byte(raw, 18) ~= 1 then
+			if byte(raw) ~= VERSION or byte(raw, 18) ~= 1 or #raw < 87 then
 				break
 			end
 			local name, digest = sub(arg, 25), read('<d', raw, 10)
 			local amount, period = read('<dd', raw, 52)
 			local algorithm, _, a, b = byte(raw, 84, 87)
 			local rest = 88 + a + b
-			if algorithm ~= TOKENS or sub(raw, 88 + a, rest - 1) ~= name then
+			if algorithm ~= TOKENS or sub(raw, 88 + a, rest - 1) ~= name or not isWhole(raw, rest) then
 				break
 			end
 			local used, rem, consumed, recalled, recallCost, holds, held = open(raw, rest, amount, period)

@@ -42,7 +42,7 @@ local function holds()
 		local k, demand, back = keyOf(i), parse(ARGV[i])[1], 0
 		local version = foreign(k)
 		if version then
-			return answer(FOREIGN, now, version)
+			return answer(FOREIGN, now, which(i - 1, version))
 		end
 		if previous ~= NOID then
 			back = closeHold(k, demand.name, previous, spent)
@@ -78,7 +78,7 @@ local function returns()
 		local k, spent = keyOf(i), read('<d', ARGV[i])
 		local version = foreign(k)
 		if version then
-			return answer(FOREIGN, now, version)
+			return answer(FOREIGN, now, which(i - 1, version))
 		end
 		local name = sub(ARGV[i], 25)
 		if closeHold(k, name, sub(ARGV[i], 9, 24), spent) > 0 then

@@ -1,11 +1,17 @@
 -- A place is a bucket that a call works on: its spec, state and view, and where
 -- it is kept.
 
--- Statuses of answers that are not decisions. A number goes with each: the
--- version found, the time for which calendar windows are needed, and so on.
+-- Statuses of answers that are not decisions. A number goes with each: what
+-- cannot be read, the time for which calendar windows are needed, and so on.
 local FOREIGN, WINDOW, MISMATCH, CROWDED, CLOSED, NOLIMIT, FIXEDCOST = 2, 3, 4, 5, 6, 7, 8
 
 local MOSTBUCKETS = 255 -- of a key
+
+-- which says what cannot be read: the record of an argument, counted from 1, or
+-- another one; and the version found.
+local function which(argument, version)
+	return 256 * argument + version
+end
 
 -- keyOf and argOf are the number of the key and the argument of a part of a
 -- plain take, or of any other call's argument.
@@ -164,7 +170,7 @@ local function demands(first, last)
 		for _, demand in ipairs(parse(argOf(i))) do
 			local pl, status, detail = place(keyOf(i), demand, true)
 			if not pl then
-				return nil, status, detail
+				return nil, status, status == FOREIGN and which(i - first + 1, detail) or detail
 			end
 			all[#all + 1] = pl
 		end

@@ -8,36 +8,38 @@
 --     of each demand: consumed at first, cost   '<dd'
 local OPEN, RENEW, COMMIT, RELEASE = 0, 1, 2, 3 -- sluice.Action
 
--- readReceipt answers nothing, or nothing and a version if that is another.
-local function readReceipt(raw)
-	if not raw then
-		return nil
-	elseif byte(raw) ~= VERSION then
-		return nil, byte(raw)
-	end
-	local _, lease, ended, taken, due, expires = read('<BBBddd', raw)
-	local n = read('<I4', raw, 60)
-	return {
-		lease = lease == 1, ended = ended, taken = taken, due = due, expires = expires,
-		print = sub(raw, 28, 43), holder = sub(raw, 44, 59), reply = sub(raw, 64, 63 + n), rest = sub(raw, 64 + n),
-	}
-end
-
 -- readParts reads what was charged where.
-local function readParts(r)
+local function readParts(rest)
 	local parts, at = {}, 1
-	while at <= #r.rest do
-		local a, b = read('<I4I4', r.rest, at)
-		local pt = {key = sub(r.rest, at + 8, at + 7 + a), arg = sub(r.rest, at + 8 + a, at + 7 + a + b)}
+	while at <= #rest do
+		local a, b = read('<I4I4', rest, at)
+		local pt = {key = sub(rest, at + 8, at + 7 + a), arg = sub(rest, at + 8 + a, at + 7 + a + b)}
 		at = at + 8 + a + b
 		for d = 1, byte(pt.arg, 2) do
 			local first, cost
-			first, cost, at = read('<dd', r.rest, at)
+			first, cost, at = read('<dd', rest, at)
 			pt[d] = {first = first, cost = cost}
 		end
 		parts[#parts + 1] = pt
 	end
 	return parts
+end
+
+-- readReceipt answers nothing, or nothing and the version if it cannot be read.
+local function readReceipt(raw)
+	if not raw then
+		return nil
+	end
+	local n = byte(raw) == VERSION and #raw >= 63 and read('<I4', raw, 60)
+	local ok, parts = pcall(readParts, n and sub(raw, 64 + n))
+	if not ok or 63 + n > #raw then
+		return nil, byte(raw) or 0
+	end
+	local _, lease, ended, taken, due, expires = read('<BBBddd', raw)
+	return {
+		lease = lease == 1, ended = ended, taken = taken, due = due, expires = expires,
+		print = sub(raw, 28, 43), holder = sub(raw, 44, 59), reply = sub(raw, 64, 63 + n), parts = parts,
+	}
 end
 
 local function writeReceipt(r, parts)

@@ -4,7 +4,7 @@ local function resets()
 		local k, name = keyOf(i), ARGV[i]
 		local version = foreign(k)
 		if version then
-			return answer(FOREIGN, now, version)
+			return answer(FOREIGN, now, which(i - 1, version))
 		end
 		local b = find(records[k], name)
 		if b then

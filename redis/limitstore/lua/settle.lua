@@ -27,7 +27,10 @@ local function number(key)
 		end
 	end
 	local k = #KEYS + 1
-	KEYS[k], raws[k] = key, call('GET', key)
+	KEYS[k], raws[k] = key, redis.pcall('GET', key)
+	if type(raws[k]) == 'table' then
+		raws[k] = ''
+	end
 	return k
 end
 
@@ -113,7 +116,7 @@ local function settle()
 	elseif not r or r.expires <= now or not r.lease and how == 0 or r.ended ~= OPEN and r.ended ~= action then
 		return answer(CLOSED, now, 0)
 	end
-	local parts = readParts(r)
+	local parts = r.parts
 	local all = charges(parts)
 	local again = r.ended ~= OPEN
 	if not again then

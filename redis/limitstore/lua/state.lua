@@ -102,17 +102,17 @@ local function readLimit(text, start, n, i, at)
 	return limit, sub(text, at + 2 + a, at + 1 + a + b), at + 2 + a + b
 end
 
--- A record is all buckets of a key. It is nil, and the version follows, if
--- another version has written it.
-local function readRecord(raw)
-	local r = {lives = 0}
-	if not raw then
-		return r
+-- isRest reports whether text can be the rest of a bucket.
+local function isRest(text, alg, used)
+	if alg == SLIDING or alg == CONCURRENCY then
+		return #text % (alg == SLIDING and 9 or ENTRY) == 0 and (#text > 0 or used == 0)
 	end
-	local version, n = byte(raw), nil
-	if version ~= VERSION and version ~= WAITING then
-		return nil, version
-	end
+	return alg <= CONCURRENCY and (text == '' or #text % ENTRY == 16)
+end
+
+-- fillRecord reads all buckets of a key into r. It fails if raw is cut off.
+local function fillRecord(r, raw)
+	local version, n
 	version, r.lives, n = read('<BdxxxxxxxxB', raw)
 	local at = 20 + 66 * n
 	for i = 1, n do
@@ -120,7 +120,7 @@ local function readRecord(raw)
 		r[i] = {used = used, rem = rem, time = time, consumed = consumed, rest = '', tickets = ''}
 		r[i].limit, r[i].name, at = readLimit(raw, 20 + 32 * n, n, i, at)
 	end
-	for i = 1, at <= #raw and n or 0 do
+	for i = 1, (at <= #raw or version == WAITING) and n or 0 do
 		local size = read('<I4', raw, at)
 		r[i].rest = sub(raw, at + 4, at + 3 + size)
 		at = at + 4 + size
@@ -129,6 +129,19 @@ local function readRecord(raw)
 			r[i].tickets = sub(raw, at + 4, at + 3 + size)
 			at = at + 4 + size
 		end
+	end
+	for _, b in ipairs(r) do
+		assert(isRest(b.rest, byte(b.limit, 33), b.used) and #b.tickets % TICKET == 0)
+	end
+	assert(at == #raw + 1)
+end
+
+-- readRecord reads all buckets of a key. It answers nothing, and the version, if
+-- they cannot be read.
+local function readRecord(raw)
+	local r, version = {lives = 0}, raw and (byte(raw) or 0)
+	if raw and not ((version == VERSION or version == WAITING) and pcall(fillRecord, r, raw)) then
+		return nil, version
 	end
 	return r
 end

@@ -53,6 +53,11 @@ else
 		raws = {call('GET', KEYS[1])}
 	else
 		raws = call('MGET', unpack(KEYS))
+		for k = 1, #KEYS do -- what is no string looks absent, and must not be overwritten
+			if not raws[k] and redis.pcall('GET', KEYS[k]) then
+				raws[k] = ''
+			end
+		end
 	end
 	args, lives, states, fulls = {nil, nil, nil, nil}, {nil, nil, nil, nil}, {nil, nil, nil, nil}, {nil, nil, nil, nil}
 	out, dues = {nil, nil, nil, nil}, {nil, nil, nil, nil}
