@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,8 +12,12 @@ import (
 // went. In the normal state both cost one atomic read; the mutex is for the
 // rest.
 type breaker struct {
-	settings atomic.Pointer[settings]
+	settings *atomic.Pointer[settings]
 	origin   time.Time
+	shard    int        // see [Shards]
+	changed  func()     // is called when the state has changed
+	probed   sluice.Key // of the health check
+	asking   atomic.Bool
 
 	// word is the state and, above it, how often the breaker has opened. A
 	// call carries the word it was admitted under, so that a result from
@@ -41,13 +44,13 @@ type breaker struct {
 	since     time.Duration // when the state began
 	entered   [states]int64
 	spent     [states]time.Duration
-	wakes     []func(sluice.Key)
 
 	checking checking
 }
 
 // pass is the permission for one call.
 type pass struct {
+	by    *breaker
 	word  uint64
 	began time.Duration // since the breaker's origin
 	probe bool          // it was let through alone
@@ -72,7 +75,7 @@ func (b *breaker) admit() (pass, bool) {
 		}
 		return b.probe()
 	}
-	return pass{word: w}, true
+	return pass{by: b, word: w}, true
 }
 
 // admitTake reports whether the store may be asked about t.
@@ -81,11 +84,11 @@ func (b *breaker) admitTake(t *sluice.Take) (pass, bool) {
 	s := stateOf(w)
 	switch {
 	case s == Normal:
-		return pass{word: w}, true
+		return pass{by: b, word: w}, true
 	case !s.recovering():
 		return b.admit()
 	case mustAsk(t) || takeShare(t) < b.settings.Load().phase(s).Share:
-		return pass{word: w}, true
+		return pass{by: b, word: w}, true
 	}
 	return b.probe()
 }
@@ -101,7 +104,7 @@ func (b *breaker) probe() (pass, bool) {
 	now, s := b.now(), b.state()
 	switch {
 	case s == Normal: // just now
-		return pass{word: b.word.Load()}, true
+		return pass{by: b, word: b.word.Load()}, true
 	case now < time.Duration(b.until.Load()):
 		return pass{}, false
 	case s.recovering() && now-b.from < b.settings.Load().phase(s).For:
@@ -112,7 +115,7 @@ func (b *breaker) probe() (pass, bool) {
 	// A probe that never reports, because its caller panicked, must not block
 	// the others for ever.
 	b.until.Store(int64(now + 2*b.settings.Load().Timeout))
-	return pass{word: b.word.Load(), probe: true}, true
+	return pass{by: b, word: b.word.Load(), probe: true}, true
 }
 
 // success learns of a call that the store answered.
@@ -292,13 +295,12 @@ func (b *breaker) tell(ch *change) {
 	if ch.from == ch.to {
 		return
 	}
-	ch.log(b.settings.Load().Log)
-	b.mu.Lock()
-	wakes := b.wakes
-	b.mu.Unlock()
-	for _, wake := range wakes {
-		wake(sluice.AnyKey)
+	log := b.settings.Load().Log
+	if b.settings.Load().Shards != nil {
+		log = log.With("shard", b.shard)
 	}
+	ch.log(log)
+	b.changed()
 }
 
 // retryIn is when a take that is denied for the store's sake may be tried
@@ -309,11 +311,4 @@ func (b *breaker) retryIn() time.Duration {
 		return least
 	}
 	return max(least, time.Duration(b.until.Load())-b.now())
-}
-
-// watch adds a function to be called when the state changes.
-func (b *breaker) watch(wake func(sluice.Key)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.wakes = append(slices.Clip(b.wakes), wake)
 }

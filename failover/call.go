@@ -41,17 +41,22 @@ const fairShare = 10
 type call struct {
 	store  *Store
 	pass   pass
+	more   []pass // of other shards
 	caller context.Context
 	ctx    context.Context
 	cancel context.CancelFunc // nil if ctx is the caller's
 	fair   bool               // the store has enough time to be blamed for using it up
+	unsure bool               // another shard than that of the pass may be to blame
 }
 
 // begin starts a call that was admitted.
-func (s *Store) begin(ctx context.Context, p pass) call {
-	p.began = s.breaker.now()
-	c := call{store: s, pass: p, caller: ctx, ctx: ctx, fair: true}
-	timeout := s.breaker.settings.Load().Timeout
+func (s *Store) begin(ctx context.Context, p pass, more ...pass) call {
+	p.began = p.by.now()
+	for i := range more {
+		more[i].began = p.began
+	}
+	c := call{store: s, pass: p, more: more, caller: ctx, ctx: ctx, fair: true}
+	timeout := s.settings.Load().Timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := time.Until(deadline); left <= timeout {
 			c.fair = left >= timeout/fairShare
@@ -62,17 +67,32 @@ func (s *Store) begin(ctx context.Context, p pass) call {
 	return c
 }
 
-// beginAny starts a call that is not a take.
-func (s *Store) beginAny(ctx context.Context) (call, error) {
-	p, ok := s.breaker.admit()
+// beginAny starts a call about some keys that is not a take.
+func (s *Store) beginAny(ctx context.Context, n int, key func(int) *sluice.Key) (call, error) {
+	p, more, ok := s.admit(n, key)
 	if !ok {
-		return call{}, s.unavailable()
+		return call{}, s.worst().unavailable()
 	}
-	return s.begin(ctx, p), nil
+	return s.begin(ctx, p, more...), nil
 }
 
-func (s *Store) unavailable() error {
-	return fmt.Errorf("%w: the circuit breaker is %s", sluice.ErrUnavailable, s.State())
+// beginFor starts a call about a lease.
+func (s *Store) beginFor(ctx context.Context, id string) (call, error) {
+	b := &s.whole
+	if s.shards != nil {
+		b = s.breaker(s.shards.ShardOfID(id))
+	}
+	p, ok := b.admit()
+	if !ok {
+		return call{}, b.unavailable()
+	}
+	c := s.begin(ctx, p)
+	c.unsure = s.shards != nil // its buckets may be in others
+	return c, nil
+}
+
+func (b *breaker) unavailable() error {
+	return fmt.Errorf("%w: the circuit breaker is %s", sluice.ErrUnavailable, b.state())
 }
 
 // end tells the breaker how the call went. The error is the one for the
@@ -82,7 +102,10 @@ func (c *call) end(err error) (outcome, error) {
 		if c.cancel != nil {
 			c.cancel()
 		}
-		c.store.breaker.success(c.pass)
+		c.pass.by.success(c.pass)
+		for _, p := range c.more {
+			p.by.success(p)
+		}
 		return answered, nil
 	}
 	o := c.judge(err)
@@ -93,27 +116,40 @@ func (c *call) end(err error) (outcome, error) {
 	if c.cancel != nil {
 		c.cancel()
 	}
-	if blame == callers {
-		c.store.breaker.neutral(c.pass)
+	if blame != callers {
+		c.store.outcomes[blame].Add(1)
+	}
+	if blame == callers || blame.blameless() {
+		c.neutral(false)
 		return o, err
 	}
-	c.store.outcomes[blame].Add(1)
-	if blame.blameless() {
-		c.store.breaker.neutral(c.pass)
-		return o, err
+	if c.unsure || len(c.more) > 0 {
+		c.neutral(true)
+	} else {
+		c.pass.by.failure(c.pass, blame == timedOut && c.starved(), err)
 	}
-	c.store.breaker.failure(c.pass, blame == timedOut && c.starved(), err)
 	if o.unknown() && !errors.Is(err, sluice.ErrUnknown) {
-		err = fmt.Errorf("no answer within %s: %w: %w", c.store.breaker.settings.Load().Timeout, sluice.ErrUnknown, err)
+		err = fmt.Errorf("no answer within %s: %w: %w", c.store.settings.Load().Timeout, sluice.ErrUnknown, err)
 	}
 	return o, err
+}
+
+// neutral ends a call that says nothing about any one shard, but may have met one
+// that fails.
+func (c *call) neutral(suspect bool) {
+	for _, p := range append(c.more, c.pass) {
+		p.by.neutral(p)
+		if suspect {
+			p.by.suspect()
+		}
+	}
 }
 
 // starved reports whether this process noticed the end of the call's time so
 // late that an answer may have been there in time.
 func (c *call) starved() bool {
 	deadline, ok := c.ctx.Deadline()
-	return ok && time.Since(deadline) > c.store.breaker.settings.Load().Timeout/fairShare
+	return ok && time.Since(deadline) > c.store.settings.Load().Timeout/fairShare
 }
 
 // judge tells whose fault an error is, and whether the call may have happened.

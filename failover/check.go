@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -27,9 +28,9 @@ type checking struct {
 	close   context.CancelFunc
 }
 
-func (ch *checking) init(ask func(context.Context, pass)) {
+func (ch *checking) init(parent context.Context, ask func(context.Context, pass)) {
 	ch.ask = ask
-	ch.closing, ch.close = context.WithCancel(context.Background())
+	ch.closing, ch.close = context.WithCancel(parent)
 }
 
 // keepChecking makes sure that the goroutine runs. The caller holds the mutex.
@@ -68,7 +69,7 @@ func (b *breaker) admitCheck() (pass, bool) {
 		b.checking.running = false
 		return pass{}, false
 	}
-	return pass{word: b.word.Load()}, true
+	return pass{by: b, word: b.word.Load()}, true
 }
 
 // stopChecking ends the goroutine and waits for it.
@@ -82,10 +83,16 @@ func (b *breaker) stopChecking() {
 	}
 }
 
-// check is one health check.
+// check is one health check, of a part of the store.
 func (s *Store) check(ctx context.Context, p pass) {
 	c := s.begin(ctx, p)
-	var d sluice.Decision
-	take := checkTake
-	_, _ = c.end(s.inner.Take(c.ctx, &take, &d)) // the breaker has learned of it
+	var err error
+	if key, ok := s.probedBy(p.by); ok {
+		var d sluice.Decision
+		take := checkTake
+		take.Demands = slices.Clone(take.Demands)
+		take.Demands[0].Key = key
+		err = s.inner.Take(c.ctx, &take, &d)
+	}
+	_, _ = c.end(err) // the breaker has learned of it
 }

@@ -50,6 +50,9 @@ type Config struct {
 	// divided by it for want of the store. Nil means 1.
 	Nodes func() int
 
+	// Shards tells which keys are lost together. Nil means all.
+	Shards Shards
+
 	// MaxBuckets bounds the local quotas that are kept. Full ones are
 	// forgotten first; if none is full, new entities share one quota for each
 	// namespace and tier. 0 means 1 million, which takes some 150 MB if they

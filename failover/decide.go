@@ -28,7 +28,7 @@ var free = sluice.Limit{Amount: sluice.Thousandths(sluice.MaxThousandths), Perio
 
 // decide answers t without the store.
 func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source) error {
-	settings := s.breaker.settings.Load()
+	settings := s.settings.Load()
 	quotas := settings.quotas
 	q := quotas[t.Tier]
 	if q == nil {
@@ -42,7 +42,7 @@ func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source)
 	}
 	var retryIn time.Duration
 	if denied || !w.decision.Allowed {
-		retryIn = s.breaker.retryIn()
+		retryIn = s.worst().retryIn()
 	}
 	w.answer(t, d, retryIn, denied)
 	d.Source = source

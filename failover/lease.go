@@ -94,7 +94,7 @@ func (ls *leases) mayBeStored(id string) bool {
 // passOn settles a lease in the store as it was settled locally, and tries again
 // after some pauses if the store cannot be asked.
 func (s *Store) passOn(st sluice.Settlement, again ...time.Duration) {
-	c, err := s.beginAny(context.Background())
+	c, err := s.beginFor(context.Background(), st.ID)
 	if err == nil {
 		var d sluice.Decision
 		_, err = c.end(s.inner.Settle(c.ctx, &st, &d))

@@ -2,7 +2,8 @@ package failover
 
 import "time"
 
-// Stats are counts since New, and the present state.
+// Stats are counts since New, and the present state. With [Config].Shards the
+// state is that of the worst of them, and what is counted by state is the sum.
 type Stats struct {
 	State State
 	Since time.Time // when it began
@@ -41,8 +42,8 @@ type Stats struct {
 // Decided is how many takes were decided and how.
 type Decided struct{ Allowed, Refused int64 }
 
-// State returns the present state.
-func (s *Store) State() State { return s.breaker.state() }
+// State returns the present state; with [Config].Shards that of the worst of them.
+func (s *Store) State() State { return s.worst().state() }
 
 // Stats returns the store's state and counters.
 func (s *Store) Stats() Stats {
@@ -54,8 +55,10 @@ func (s *Store) Stats() Stats {
 		Unknown:    s.unknown.Load(), UnknownAdjusts: s.adjusts.Load(),
 		Unlisted: s.leases.unlisted.Load(),
 	}
-	s.breaker.report(&st)
-	for tier, q := range s.breaker.settings.Load().quotas {
+	worst := s.worst()
+	st.State, st.Since = worst.state(), worst.began()
+	s.breakers(func(b *breaker) { b.report(&st) })
+	for tier, q := range s.settings.Load().quotas {
 		st.Degraded[tier] = Decided{Allowed: q.allowed.Load(), Refused: q.refused.Load()}
 	}
 	local := s.local.Stats()
@@ -67,14 +70,21 @@ func (s *Store) Stats() Stats {
 func (b *breaker) report(st *Stats) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.now()
-	st.State, st.Since = b.state(), b.origin.Add(b.since)
-	if st.State == Open {
-		st.NextProbe = max(0, time.Duration(b.until.Load())-now)
+	now, state := b.now(), b.state()
+	if state == Open {
+		st.NextProbe = max(st.NextProbe, time.Duration(b.until.Load())-now)
 	}
 	for s := range State(states) {
-		st.Entered[s], st.Spent[s] = b.entered[s], b.spent[s]
+		st.Entered[s] += b.entered[s]
+		st.Spent[s] += b.spent[s]
 	}
-	st.Spent[st.State] += now - b.since
-	st.Recoveries = b.entered[Normal]
+	st.Spent[state] += now - b.since
+	st.Recoveries += b.entered[Normal]
+}
+
+// began returns when the state began.
+func (b *breaker) began() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.origin.Add(b.since)
 }

@@ -16,11 +16,17 @@ import (
 // Store decorates another store; see the package comment. It is safe for
 // concurrent use.
 type Store struct {
-	inner   sluice.Store
-	breaker breaker
-	local   *memory.Store // the degraded quotas
-	leases  leases
-	work    sync.Pool // of *work
+	inner    sluice.Store
+	settings atomic.Pointer[settings]
+	shards   Shards
+	origin   time.Time
+	whole    breaker  // of a store without shards
+	byShard  sync.Map // of the shards, by number
+	waking   sync.Mutex
+	wakes    []func(sluice.Key)
+	local    *memory.Store // the degraded quotas
+	leases   leases
+	work     sync.Pool // of *work
 
 	outcomes [outcomes]atomic.Int64
 	unknown  atomic.Int64 // takes
@@ -44,7 +50,7 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 	if err := s.Configure(config); err != nil {
 		return nil, err
 	}
-	config = s.breaker.settings.Load().Config
+	config = s.settings.Load().Config
 	var err error
 	s.local, err = memory.Open(memory.Config{
 		MaxBuckets: config.MaxBuckets,
@@ -54,8 +60,8 @@ func New(inner sluice.Store, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failover: local quotas: %w", err)
 	}
-	s.breaker.origin = time.Now()
-	s.breaker.checking.init(s.check)
+	s.origin, s.shards = time.Now(), config.Shards
+	s.prepare(&s.whole, 0, context.Background())
 	s.leases.most = max(config.MaxBuckets/4, 1)
 	s.work.New = func() any { return new(work) }
 	return s, nil
@@ -69,12 +75,12 @@ type settings struct {
 
 // Configure puts another configuration into effect, as a whole, or
 // changes nothing if it has a mistake. What entities have taken of their local
-// quotas stays taken, and so does the state of the breaker. MaxBuckets, Nodes, Log
-// and Rand stay as they are.
+// quotas stays taken, and so does the state of the breaker. MaxBuckets, Nodes, Shards,
+// Log and Rand stay as they are.
 func (s *Store) Configure(config Config) error {
-	old := s.breaker.settings.Load()
+	old := s.settings.Load()
 	if old != nil {
-		config.MaxBuckets, config.Log, config.Rand, config.Nodes = old.MaxBuckets, old.Log, old.Rand, old.Nodes
+		config.MaxBuckets, config.Log, config.Rand, config.Nodes, config.Shards = old.MaxBuckets, old.Log, old.Rand, old.Nodes, old.Shards
 	}
 	next := &settings{config.withDefaults(), map[string]*quota{}}
 	if err := next.validate(); err != nil {
@@ -90,7 +96,7 @@ func (s *Store) Configure(config Config) error {
 		}
 		next.quotas[tier] = at
 	}
-	s.breaker.settings.Store(next)
+	s.settings.Store(next)
 	return nil
 }
 
@@ -98,8 +104,8 @@ func (s *Store) Configure(config Config) error {
 // there is no answer.
 func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
 	source := sluice.Degraded
-	if p, ok := s.breaker.admitTake(t); ok {
-		c := s.begin(ctx, p)
+	if p, more, ok := s.admitTake(t); ok {
+		c := s.begin(ctx, p, more...)
 		o, err := c.end(s.inner.Take(c.ctx, t, d))
 		if o == answered || o == callers {
 			return err
@@ -123,7 +129,7 @@ const reportEvery = time.Second
 // reportRecord writes down which buckets a take was about that met a record which
 // the store cannot read. Only they are decided locally, until they are reset.
 func (s *Store) reportRecord(t *sluice.Take, err error) {
-	now, last := int64(s.breaker.now()), s.reported.Load()
+	now, last := int64(s.whole.now()), s.reported.Load()
 	if last != 0 && now-last < int64(reportEvery) || !s.reported.CompareAndSwap(last, max(now, 1)) {
 		return
 	}
@@ -131,19 +137,19 @@ func (s *Store) reportRecord(t *sluice.Take, err error) {
 	for i := range t.Demands {
 		keys[i] = t.Demands[i].Key.String()
 	}
-	s.breaker.settings.Load().Log.Error("a record cannot be read; resetting its bucket mends it", "buckets", keys, "error", err)
+	s.settings.Load().Log.Error("a record cannot be read; resetting its bucket mends it", "buckets", keys, "error", err)
 }
 
 // Adjust needs the store.
 func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.Decision) error {
-	c, err := s.beginAny(ctx)
+	c, err := s.beginAny(ctx, len(changes), func(i int) *sluice.Key { return &changes[i].Key })
 	if err != nil {
 		return err
 	}
 	o, err := c.end(s.inner.Adjust(c.ctx, changes, d))
 	if o.unknown() {
 		s.adjusts.Add(1)
-		s.breaker.settings.Load().Log.Warn("outcome of an adjustment is unknown", "buckets", len(changes), "first", changes[0].Key, "cost", changes[0].Cost, "error", err)
+		s.settings.Load().Log.Warn("outcome of an adjustment is unknown", "buckets", len(changes), "first", changes[0].Key, "cost", changes[0].Cost, "error", err)
 	}
 	return err
 }
@@ -163,21 +169,21 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 			return err
 		}
 	}
-	c, err := s.beginAny(ctx)
+	c, err := s.beginFor(ctx, st.ID)
 	if err != nil {
 		return err
 	}
 	o, err := c.end(s.inner.Settle(c.ctx, st, d))
 	if o.unknown() {
 		s.adjusts.Add(1)
-		s.breaker.settings.Load().Log.Warn("outcome of a settlement is unknown", "lease", st.ID, "action", st.Action.String(), "error", err)
+		s.settings.Load().Log.Warn("outcome of a settlement is unknown", "lease", st.ID, "action", st.Action.String(), "error", err)
 	}
 	return err
 }
 
 // Reset needs the store. Local quotas stay as they are.
 func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
-	c, err := s.beginAny(ctx)
+	c, err := s.beginAny(ctx, len(keys), func(i int) *sluice.Key { return &keys[i] })
 	if err != nil {
 		return err
 	}
@@ -189,21 +195,29 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 // granted nothing, with a RetryIn of 0: there is no need to wait, for a take
 // gets a local answer.
 func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants []sluice.Grant) error {
+	if s.shards != nil {
+		return s.holdByShard(ctx, requests, grants)
+	}
+	return s.hold(ctx, &s.whole, requests, grants)
+}
+
+func (s *Store) hold(ctx context.Context, b *breaker, requests []sluice.HoldRequest, grants []sluice.Grant) error {
 	ask, places := requests, []int(nil)
-	if state := s.State(); state.recovering() {
+	if state := b.state(); state.recovering() {
 		if places = s.turns(requests, state); len(places) == 0 {
-			return s.unavailable()
+			return b.unavailable()
 		}
 		if len(places) == len(requests) {
 			places = nil
 		}
 	}
-	c, err := s.beginAny(ctx)
-	if err != nil {
-		return err
+	p, ok := b.admit()
+	if !ok {
+		return b.unavailable()
 	}
+	c := s.begin(ctx, p)
 	if places == nil {
-		_, err = c.end(s.inner.Hold(c.ctx, ask, grants))
+		_, err := c.end(s.inner.Hold(c.ctx, ask, grants))
 		return err
 	}
 	ask = make([]sluice.HoldRequest, len(places))
@@ -211,7 +225,7 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 		ask[i] = requests[at]
 	}
 	granted := make([]sluice.Grant, len(ask))
-	if _, err = c.end(s.inner.Hold(c.ctx, ask, granted)); err != nil {
+	if _, err := c.end(s.inner.Hold(c.ctx, ask, granted)); err != nil {
 		return err
 	}
 	for i := range grants[:len(requests)] {
@@ -228,7 +242,7 @@ func (s *Store) Hold(ctx context.Context, requests []sluice.HoldRequest, grants 
 func (s *Store) turns(requests []sluice.HoldRequest, phase State) []int {
 	places := make([]int, 0, len(requests))
 	for i := range requests {
-		if keyShare(&requests[i].Key) < s.breaker.settings.Load().phase(phase).Share {
+		if keyShare(&requests[i].Key) < s.settings.Load().phase(phase).Share {
 			places = append(places, i)
 		}
 	}
@@ -238,14 +252,25 @@ func (s *Store) turns(requests []sluice.HoldRequest, phase State) []int {
 // Return needs the store. It does not try a store that is away, so that a
 // caller that stops waiting does not wait for that: what is not returned lapses.
 func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
-	if state := s.State(); state == Open || state == HalfOpen {
-		return s.unavailable()
-	}
-	c, err := s.beginAny(ctx)
-	if err != nil {
+	_, err := s.byBreaker(len(returns), func(i int) *sluice.Key { return &returns[i].Key }, func(b *breaker, which []int) error {
+		some := returns
+		if len(which) < len(returns) {
+			some = make([]sluice.HoldReturn, len(which))
+			for n, i := range which {
+				some[n] = returns[i]
+			}
+		}
+		p, ok := pass{}, false
+		if state := b.state(); state != Open && state != HalfOpen {
+			p, ok = b.admit()
+		}
+		if !ok {
+			return b.unavailable()
+		}
+		c := s.begin(ctx, p)
+		_, err := c.end(s.inner.Return(c.ctx, some))
 		return err
-	}
-	_, err = c.end(s.inner.Return(c.ctx, returns))
+	})
 	return err
 }
 
@@ -253,8 +278,8 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 // says nothing about how the store takes, so it has only the caller's
 // deadline and does not count for the breaker.
 func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
-	if state := s.State(); state == Open || state == HalfOpen {
-		return sluice.Page{}, s.unavailable()
+	if s.away() {
+		return sluice.Page{}, s.worst().unavailable()
 	}
 	return s.inner.List(ctx, q)
 }
@@ -262,9 +287,21 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 // Watch passes on what the store can tell, if it can. It also wakes all who
 // wait whenever the state changes, since others decide for them then.
 func (s *Store) Watch(wake func(sluice.Key)) {
-	s.breaker.watch(wake)
+	s.waking.Lock()
+	s.wakes = append(slices.Clip(s.wakes), wake)
+	s.waking.Unlock()
 	if w, ok := s.inner.(sluice.Watcher); ok {
 		w.Watch(wake)
+	}
+}
+
+// wakeAll wakes all who wait.
+func (s *Store) wakeAll() {
+	s.waking.Lock()
+	wakes := s.wakes
+	s.waking.Unlock()
+	for _, wake := range wakes {
+		wake(sluice.AnyKey)
 	}
 }
 
@@ -273,6 +310,7 @@ func (s *Store) Capabilities() sluice.Capabilities { return s.inner.Capabilities
 
 // Close ends the health checks, closes the store and forgets the local quotas.
 func (s *Store) Close() error {
-	s.breaker.stopChecking()
+	s.whole.stopChecking()
+	s.breakers((*breaker).stopChecking)
 	return errors.Join(s.inner.Close(), s.local.Close())
 }

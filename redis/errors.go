@@ -18,11 +18,11 @@ import (
 type outcome int
 
 const (
-	unknown   outcome = iota // it may have happened
-	noScript                 // it has not: the server does not know the script
-	notYet                   // it has not, and may soon be possible
-	forbidden                // it has not, and trying again does not help
-	unreadable               // it has not: scripts read before they write
+	unknown    outcome = iota // it may have happened
+	noScript                  // it has not: the server does not know the script
+	notYet                    // it has not, and may soon be possible
+	forbidden                 // it has not, and trying again does not help
+	unreadable                // it has not: scripts read before they write
 )
 
 // proofs are the beginnings of replies which prove that a script has not

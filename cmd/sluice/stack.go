@@ -248,6 +248,9 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 		s.pools["limits"] = store
 	case *redislimits.Store:
 		s.registry.MustRegister(metrics.Redis(store), metrics.Connections(store))
+		if store.Sharded() {
+			config.Shards = store
+		}
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
 	s.registry.MustRegister(calls)

@@ -32,7 +32,9 @@ func everyLayout(t *testing.T, s *limitstore.Store) {
 			t.Fatal(d, err)
 		}
 	}
-	one := func(entity, limit string) sluice.Take { return sluice.Take{Demands: []sluice.Demand{demand(entity, limit)}} }
+	one := func(entity, limit string) sluice.Take {
+		return sluice.Take{Demands: []sluice.Demand{demand(entity, limit)}}
+	}
 	for entity, limit := range map[string]string{
 		"tokens": "10/h burst 20", "fixed": "10/h fixed", "sliding": "10/h sliding", "calendar": "10/month Europe/Berlin",
 	} {

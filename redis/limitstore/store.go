@@ -19,6 +19,7 @@ type Store struct {
 	deadline deadline
 	skew     atomic.Int64 // of the server's clock to ours, in microseconds
 	clocks   clocks
+	shards   atomic.Pointer[shardOf]
 
 	clock sync.Mutex // of tests
 }
@@ -42,6 +43,12 @@ func Open(ctx context.Context, config redis.Config) (*Store, error) {
 	}
 	if config.Clock == nil {
 		s.db.Go(s.watchClocks)
+	}
+	if db.Cluster {
+		if err := s.findShards(ctx); err != nil {
+			db.Config.Log.Warn("which shards the cluster has is not known yet", "error", err)
+		}
+		s.db.Go(s.watchShards)
 	}
 	return s, nil
 }
