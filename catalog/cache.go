@@ -250,6 +250,23 @@ func (c *cache[K, V]) drop(gone func(K) bool) {
 	}
 }
 
+// shrink forgets every other answer, whichever they are, and returns how many.
+func (c *cache[K, V]) shrink() (n int64) {
+	for i := range c.shards {
+		sh := &c.shards[i]
+		sh.Lock()
+		kept := 0
+		maps.DeleteFunc(sh.entries, func(K, *entry[V]) bool {
+			kept++
+			return kept%2 == 1
+		})
+		sh.Unlock()
+		n += int64((kept + 1) / 2)
+	}
+	c.evicted.Add(n)
+	return n
+}
+
 // keep stores an answer, or when to ask again after a failure.
 func (c *cache[K, V]) keep(sh *shard[K, V], k K, e *entry[V], err error) {
 	if err != nil {

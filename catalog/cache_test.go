@@ -24,7 +24,7 @@ func TestAnswersAreReadAgainAfterTheirTime(t *testing.T) {
 	if n := b.store.resolves.Load() - before; n != 1 {
 		t.Errorf("read %d times after its time, want once", n)
 	}
-	b.c.Invalidate()
+	b.no(b.c.Flush(b.ctx))
 	b.resolve("alice")
 	if n := b.store.resolves.Load() - before; n != 2 {
 		t.Errorf("read %d times after it was told to forget, want twice", n)
@@ -154,7 +154,7 @@ func BenchmarkColdResolve(b *testing.B) {
 	s := subject("alice", "chat")
 	b.ReportAllocs()
 	for b.Loop() {
-		at.c.Invalidate()
+		at.no(at.c.Flush(at.ctx))
 		if _, err := at.c.Resolve(at.ctx, s); err != nil {
 			b.Fatal(err)
 		}

@@ -166,10 +166,20 @@ func (c *Catalog) Declaration(namespace string) *Declaration {
 	return nothing
 }
 
-// Invalidate forgets every answer, so that the next ones are read anew.
-// Changes are heard of without it; it is for operators who have changed the
-// database by hand.
-func (c *Catalog) Invalidate() { c.freshness.bumpAll() }
+// Flush makes every node forget all answers about limits and keys. Changes are
+// heard of without it; it is for operators who have changed the database by hand.
+// This node has forgotten them when Flush returns, the others within a second.
+func (c *Catalog) Flush(ctx context.Context) error {
+	_, err := c.store.Change(ctx, &Batch{Mutations: []Mutation{{Record: Record{RecordKey: RecordKey{Kind: KindFlush}}, If: IfAny}}})
+	if err == nil {
+		c.freshness.bumpAll()
+	}
+	return err
+}
+
+// Shrink forgets half of the answers, for a process that is short of memory, and
+// returns how many that were.
+func (c *Catalog) Shrink() int64 { return c.resolutions.shrink() + c.keys.shrink() }
 
 // Stats counts how the cache does. They only grow, but for the entries.
 type Stats struct {
@@ -222,6 +232,8 @@ func (c *Catalog) changed(r Changed) {
 		c.freshness.bump(hashNamespace(r.ID))
 	case KindKey:
 		c.freshness.bump(hashKey(r.ID))
+	case KindFlush:
+		c.freshness.bumpAll()
 	}
 }
 

@@ -129,6 +129,9 @@ const (
 	KindKey Kind = "key"
 	// KindErased: ID is the keyed hash of an entity that was erased.
 	KindErased Kind = "erased"
+	// KindFlush: in the root namespace; has no data. A change of it tells every
+	// node to forget what it remembers. ID is "".
+	KindFlush Kind = "flush"
 	// KindGuard: has no data; its version tells whether anything changed
 	// that a rule depends on. ID is the name of the rule.
 	KindGuard Kind = "guard"

@@ -125,6 +125,12 @@ func (c *Client) DeleteTier(ctx context.Context, name string, version int64) err
 	return c.do(ctx, remove(version, nil, "tiers", name), nil)
 }
 
+// FlushCache makes every node forget the limits and keys that it remembers, of
+// all namespaces.
+func (c *Client) FlushCache(ctx context.Context) error {
+	return c.do(ctx, post(nil, "cache", "flush"), nil)
+}
+
 // Namespaces lists namespaces in order of name.
 func (c *Client) Namespaces(ctx context.Context, p Page) (catalog.NamespacePage, error) {
 	return ask[catalog.NamespacePage](ctx, c, get(p.values(), "namespaces"))

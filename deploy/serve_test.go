@@ -117,7 +117,7 @@ func shows(t *testing.T, metrics string) {
 	for name := range exposed(t) {
 		base := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "")
 		missing := !strings.Contains(metrics, "# TYPE "+base+" ") && !strings.Contains(metrics, "# TYPE "+name+" ")
-		elsewhere := name == "up" || strings.HasPrefix(name, "sluice_memory_") || strings.HasPrefix(name, "sluice_clock_") ||
+		elsewhere := name == "up" || strings.HasPrefix(name, "sluice_memory_") || strings.HasPrefix(name, "sluice_clock_") || strings.HasPrefix(name, "sluice_process_memory_") ||
 			name == "sluice_refusals_total" || name == "sluice_utilization_ratio" || name == "sluice_shadow_refusals_total" ||
 			strings.HasPrefix(name, "sluice_requests_")
 		if missing && !elsewhere {

@@ -45,6 +45,10 @@ type Decided struct{ Allowed, Refused int64 }
 // State returns the present state; with [Config].Shards that of the worst of them.
 func (s *Store) State() State { return s.worst().state() }
 
+// Press tells the local quotas whether the process is short of memory: see
+// [memory.Store.Press].
+func (s *Store) Press(pressed bool) (forgotten int64) { return s.local.Press(pressed) }
+
 // Stats returns the store's state and counters.
 func (s *Store) Stats() Stats {
 	st := Stats{

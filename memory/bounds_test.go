@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/memory"
 )
 
@@ -230,5 +231,36 @@ func TestLimitsCountAsBytes(t *testing.T) {
 	}
 	if st := s.Stats(); st.Bytes > 1<<20+64<<10 || st.Overflowed == 0 {
 		t.Errorf("after 10000 limits: %+v, want about 1 MiB and overflows", st)
+	}
+}
+
+// A store in a process that is short of memory behaves as at its bound, and
+// keeps every bucket that is not full.
+func TestUnderPressureFullBucketsGoAtOnce(t *testing.T) {
+	clock := testclock.New(time.Unix(1_800_000_000, 0))
+	s := open(t, memory.Config{Clock: clock.Now})
+	l := sluice.New(s)
+	take(t, l, demand("slow", "3/hour"))
+	for i := range 50 {
+		take(t, l, demand(fmt.Sprint("fast", i), "3/ms"))
+	}
+	clock.Advance(time.Second) // they are full again, and were just used
+	if n := s.Press(true); n != 50 {
+		t.Errorf("%d buckets were forgotten, want 50", n)
+	}
+	if st := s.Stats(); st.Buckets != 1 || st.Forgotten != 50 {
+		t.Errorf("under pressure: %+v", st)
+	}
+	for i := range 4 {
+		if d := take(t, l, demand(fmt.Sprint("new", i), "3/hour")); d.Allowed != (i < 3) {
+			t.Errorf("new key %d under pressure: %+v", i, d)
+		}
+	}
+	if d := take(t, l, demand("slow", "3/hour")); d.Results[0].Remaining.Thousandths() != sluice.Token {
+		t.Errorf("a bucket in use was disturbed: %+v", d)
+	}
+	s.Press(false)
+	if d := take(t, l, demand("new3", "3/hour")); !d.Allowed {
+		t.Errorf("a new key after the pressure: %+v", d)
 	}
 }

@@ -85,6 +85,7 @@ type Store struct {
 	forgotten  atomic.Int64
 	damaged    atomic.Int64
 
+	pressed  atomic.Bool // the process is short of memory
 	closed   atomic.Bool
 	stop     chan struct{}
 	stopped  sync.WaitGroup
@@ -174,5 +175,5 @@ func (s *Store) ready(ctx context.Context) error {
 
 // full reports whether new keys have to share.
 func (s *Store) full() bool {
-	return s.buckets.Load() >= int64(s.config.MaxBuckets) || s.bytes.Load() >= s.config.MaxBytes
+	return s.pressed.Load() || s.buckets.Load() >= int64(s.config.MaxBuckets) || s.bytes.Load() >= s.config.MaxBytes
 }

@@ -59,6 +59,21 @@ func (s *Store) makeRoom(shard uint32, now int64) bool {
 	return !s.full()
 }
 
+// Press tells the store whether the process is short of memory. While it is, the
+// store behaves as at its bound: full buckets are forgotten at once, and new keys
+// share a bucket. It returns how many buckets it has forgotten.
+func (s *Store) Press(pressed bool) (forgotten int64) {
+	s.pressed.Store(pressed)
+	if !pressed {
+		return 0
+	}
+	before := s.forgotten.Load()
+	for part := range passTicks {
+		s.sweepSome(part)
+	}
+	return s.forgotten.Load() - before
+}
+
 // housekeep forgets what is over, watches the clock and saves snapshots.
 func (s *Store) housekeep() {
 	ticker := time.NewTicker(tick)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/internal/pressure"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/postgres"
 	pglimits "github.com/sluice-go/sluice/postgres/limitstore"
@@ -24,6 +25,18 @@ func Memory(s *memory.Store) prometheus.Collector {
 		add(w, "sluice_memory_clock_ahead_seconds", "How far the store's time is ahead of the wall clock, after that was set back.", st.ClockAhead.Seconds())
 		add(w, "sluice_memory_damaged_snapshots_total", "Snapshots that could not be read and were set aside.", st.DamagedSnapshots)
 		add(w, "sluice_clock_gaps_total", clockGaps, st.ClockGaps)
+	})
+}
+
+// Pressure shows how much memory the process uses of what it may use.
+func Pressure(g *pressure.Gauge) prometheus.Collector {
+	return figures(func(w *sheet) {
+		st := g.Stats()
+		add(w, "sluice_process_memory_limit_bytes", "Memory that the process may use.", st.Limit)
+		add(w, "sluice_process_memory_live_bytes", "Memory in use, without garbage.", st.Live)
+		add(w, "sluice_memory_pressure", "1 while the process is short of memory.", one(st.Pressed))
+		add(w, "sluice_memory_pressure_begun_total", "Times that the process came to be short of memory.", st.Begun)
+		by(w, "sluice_memory_pressure_evicted_total", "Full buckets and cached answers that were dropped because memory was short.", "what", st.Evicted)
 	})
 }
 

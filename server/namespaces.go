@@ -10,6 +10,7 @@ var namespaceRoutes = []route{
 	{"GET /v1/namespaces/{name}", RoleAdmin, about(getNamespace)},
 	{"PUT /v1/namespaces/{name}", RoleAdmin, about(createNamespace)},
 	{"DELETE /v1/namespaces/{name}", RoleAdmin, about(deleteNamespace)},
+	{"POST /v1/cache/flush", RoleAdmin, about(flushCache)},
 }
 
 // everywhere refuses callers who may use one namespace only.
@@ -73,4 +74,13 @@ func deleteNamespace(q *stored, w http.ResponseWriter) error {
 	return q.erasing(w, func(ctx context.Context, e *erasure) error {
 		return q.emptyNamespace(ctx, name, q.cursor, e)
 	})
+}
+
+// flushCache makes every node forget what it remembers of the catalog, in all
+// namespaces.
+func flushCache(q *stored, w http.ResponseWriter) error {
+	if err := q.everywhere(); err != nil {
+		return err
+	}
+	return done(w, q.catalog.Flush(q.Context()))
 }

@@ -311,6 +311,13 @@ func checkNodes(t *testing.T, open Open) {
 	d.create(catalog.Entity{ID: "bob"})
 	d.set(catalog.Scope{Entity: "bob"}, "rpm", "7/s")
 	other.resolve("alice", "chat")
+	d.no(d.c.Flush(d.ctx))
+	sees("what is so after a flush", "alice/rpm 7/s entity+resource")
+	before = other.c.Stats().Resolutions
+	other.soon("the other node reads again", func() bool {
+		other.resolve("alice", "chat")
+		return other.c.Stats().Resolutions.Loads > before.Loads
+	})
 }
 
 func checkStampede(t *testing.T, open Open) {

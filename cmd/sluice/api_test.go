@@ -145,6 +145,7 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		audit prune --before 2040-01-02T03:05:00Z --yes
 		entity delete alice
 		tier delete pro
+		cache flush
 		namespace create shop
 		namespace get shop
 		namespace list

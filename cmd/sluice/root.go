@@ -47,7 +47,7 @@ sluice help limits plan`,
 		takeCommand(), peekCommand(), leaseCommand(), adjustCommand(), resetCommand(),
 		statusCommand(), topCommand(), explainCommand(), usageCommand(), auditCommand(),
 		entityCommand(), resourceCommand(), systemCommand(), tierCommand(), keyCommand(), overrideCommand(),
-		limitsCommand(), namespaceCommand(), policyCommand(), slotsCommand(), replaysCommand(),
+		limitsCommand(), namespaceCommand(), cacheCommand(), policyCommand(), slotsCommand(), replaysCommand(),
 		completionCommand(), manCommand(), versionCommand())
 	top.SetVersionTemplate("{{.Version}}\n")
 	top.SetUsageTemplate(usage)

@@ -93,6 +93,8 @@ func (p *places) define(f *pflag.FlagSet) {
 	choose(f, &p.migrate, "migrate", "on", "create and migrate schemas at the start; off leaves that to sluice migrate", "on", "off")
 	f.IntVar(&p.memoryBuckets, "memory-buckets", 0, "most buckets of a store in memory, as a `number` (default 5 million)")
 	f.Int64Var(&p.memoryBytes, "memory-bytes", 0, "most memory of a store in memory, in `bytes` (default 512 MiB)")
+	f.Int64Var(&p.processMemory, "process-memory", 0, "memory that the process may use, in `bytes` (default GOMEMLIMIT, or what the container allows); "+
+		"from 80 % on, full buckets and cached answers are evicted and new keys share a bucket")
 	f.Var(&p.cacheTTL, "cache-ttl", "`duration` for which what the catalog says is remembered if no change is heard of (default 1m)")
 	f.BoolVar(&p.hold, "hold", true, "hold tokens of a shared store ahead of need; false asks it for every take")
 	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "utilization of a limit, in `percent`, that raises a warning in the log and metrics")

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/pressure"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/policy"
@@ -47,6 +48,7 @@ type places struct {
 
 	memoryBuckets int   // of a store in memory; 0 for its default
 	memoryBytes   int64 // the same
+	processMemory int64 // 0 for what the runtime or the container allows
 	cacheTTL      period
 }
 
@@ -67,6 +69,7 @@ type stack struct {
 	registry *prometheus.Registry
 	pools    map[string]metrics.Pooled
 	tracing  *tracing.Tracing // nil without
+	presses  func(bool) int64 // tells the store in memory that memory is short
 	reloads  []func() error
 	closers  []func() error
 }
@@ -122,6 +125,19 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 	recorder, err := s.openCatalog(ctx, &p, log)
 	if err != nil {
 		return s, err
+	}
+	if limit := pressure.Limit(p.processMemory); limit > 0 {
+		gauge := pressure.Watch(limit, nil, map[string]pressure.Relief{
+			"buckets": s.presses,
+			"answers": func(pressed bool) int64 {
+				if !pressed {
+					return 0
+				}
+				return s.catalog.Shrink()
+			},
+		}, log)
+		s.closers = append(s.closers, gauge.Close)
+		s.registry.MustRegister(metrics.Pressure(gauge))
 	}
 	if len(s.pools) > 0 {
 		s.registry.MustRegister(metrics.Pools(s.pools))
@@ -234,6 +250,7 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 			return nil, nil, err
 		}
 		s.registry.MustRegister(metrics.Memory(store))
+		s.presses = store.Press
 		return store, store, nil
 	}
 	config := degraded(&s.first.Degraded)
@@ -259,7 +276,7 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 	if err != nil {
 		return nil, nil, errors.Join(err, shared.Close())
 	}
-	s.degraded = guarded
+	s.degraded, s.presses = guarded, guarded.Press
 	s.registry.MustRegister(metrics.Failover(guarded))
 	if !p.hold {
 		return guarded, guarded, nil

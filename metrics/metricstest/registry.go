@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/pressure"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/policy"
@@ -67,6 +68,9 @@ func Registry(t *testing.T) *prometheus.Registry {
 	must(err)
 	closing(ahead)
 	register(metrics.Memory(store), calls, metrics.Failover(guarded), metrics.Advance(ahead))
+	gauge := pressure.Watch(1<<40, nil, map[string]pressure.Relief{"buckets": store.Press, "answers": nil}, log)
+	closing(gauge)
+	register(metrics.Pressure(gauge))
 
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "sluice.db"))
