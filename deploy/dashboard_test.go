@@ -132,7 +132,7 @@ func TestEveryMetricIsLookedAt(t *testing.T) {
 		"sluice_memory_clock_ahead_seconds", "sluice_clock_gaps_total", "sluice_idempotent_released_total", "sluice_idempotent_stored_bytes_total",
 		"sluice_idempotent_replayed_bytes_total", "sluice_outgoing_calls_total", "sluice_outgoing_tries_total",
 		"sluice_sanctions_lifted_total", "sluice_process_memory_limit_bytes", "sluice_process_memory_live_bytes",
-		"sluice_memory_pressure_begun_total", "sluice_memory_pressure_evicted_total", "rate_limiter_config_cache_hits_total", "rate_limiter_config_cache_misses_total",
+		"sluice_alarms_total", "sluice_memory_pressure_begun_total", "sluice_memory_pressure_evicted_total", "rate_limiter_config_cache_hits_total", "rate_limiter_config_cache_misses_total",
 	}
 	for name := range exposed(t) {
 		ours := strings.HasPrefix(name, "sluice_") || strings.HasPrefix(name, "rate_limiter_")

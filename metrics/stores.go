@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/internal/alarm"
 	"github.com/sluice-go/sluice/internal/pressure"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/postgres"
@@ -37,6 +38,15 @@ func Pressure(g *pressure.Gauge) prometheus.Collector {
 		add(w, "sluice_memory_pressure", "1 while the process is short of memory.", one(st.Pressed))
 		add(w, "sluice_memory_pressure_begun_total", "Times that the process came to be short of memory.", st.Begun)
 		by(w, "sluice_memory_pressure_evicted_total", "Full buckets and cached answers that were dropped because memory was short.", "what", st.Evicted)
+	})
+}
+
+// Alarms shows what became of the alarms that a webhook gets.
+func Alarms(h *alarm.Hook) prometheus.Collector {
+	return figures(func(w *sheet) {
+		st := h.Stats()
+		by(w, "sluice_alarms_total", "Alarms for the webhook, by what became of them: posted, failed, or dropped because too many waited.", "outcome",
+			map[string]int64{"posted": st.Posted, "failed": st.Failed, "dropped": st.Dropped})
 	})
 }
 

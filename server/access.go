@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net"
 	"net/http"
@@ -87,24 +85,15 @@ type Access struct {
 	// Tokens are what callers may bring, in "Authorization: Bearer".
 	Tokens []Token
 
+	// Named are more of them, which can be replaced while the server runs.
+	// Nil means none.
+	Named *TokenList
+
 	// Certificates is the role of callers whose certificate the listener has
 	// verified: RoleRead, RoleService or RoleAdmin. RoleNone means that they
 	// need a token all the same.
 	Certificates Role
 }
-
-// Token is a secret that gives a role in all namespaces: RoleRead, RoleService
-// or RoleAdmin. API keys of the catalog have the roles of their scopes
-// sluice:take, sluice:read, sluice:service and sluice:admin, in their own
-// namespace.
-type Token struct {
-	Name   string // for the audit log
-	Secret string
-	Role   Role
-}
-
-// MinSecret is the length of the shortest secret of a token, in bytes.
-const MinSecret = 16
 
 // caller is who sends a request.
 type caller struct {
@@ -125,28 +114,19 @@ type doorman struct {
 	open         bool
 	certificates Role
 	tokens       []knownToken
+	named        *TokenList
 	origins      http.CrossOriginProtection
-}
-
-// knownToken has the hash of a secret: hashes have one length, so comparing
-// them tells nothing of the secret's.
-type knownToken struct {
-	sum    [sha256.Size]byte
-	caller *caller
 }
 
 func newDoorman(a Access) (*doorman, error) {
 	if a.Certificates != RoleNone && !a.Certificates.general() {
 		return nil, &sluice.FieldError{Field: "certificates", Value: a.Certificates, Reason: "must be read, service or admin: a certificate stands for no entity"}
 	}
-	d := &doorman{open: a.Open, certificates: a.Certificates.full()}
-	for _, t := range a.Tokens {
-		if len(t.Secret) < MinSecret || !t.Role.general() || t.Name == "" {
-			return nil, &sluice.FieldError{Field: "tokens", Value: t.Name, Reason: "a token needs a name, a secret of at least 16 bytes, and the role read, service or admin"}
-		}
-		d.tokens = append(d.tokens, knownToken{sha256.Sum256([]byte(t.Secret)), &caller{name: t.Name, role: t.Role.full()}})
+	known, err := knowTokens(a.Tokens)
+	if err != nil {
+		return nil, err
 	}
-	return d, nil
+	return &doorman{open: a.Open, certificates: a.Certificates.full(), tokens: known, named: cmp.Or(a.Named, new(TokenList))}, nil
 }
 
 var errNoCredential = errors.New("a token is required: send Authorization: Bearer")
@@ -218,17 +198,8 @@ func (d *doorman) fromHere(r *http.Request) error {
 }
 
 func (s *server) identifySecret(ctx context.Context, secret string) (*caller, error) {
-	if len(s.door.tokens) > 0 {
-		sum := sha256.Sum256([]byte(secret))
-		var found *caller
-		for i := range s.door.tokens {
-			if t := &s.door.tokens[i]; subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1 {
-				found = t.caller
-			}
-		}
-		if found != nil {
-			return found, nil
-		}
+	if found := s.door.find(secret); found != nil {
+		return found, nil
 	}
 	if s.catalog == nil {
 		return nil, catalog.ErrKey

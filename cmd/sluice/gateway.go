@@ -63,7 +63,11 @@ func (f *gatewayFlags) define(to *pflag.FlagSet) {
 
 // serve forwards requests until ctx is done.
 func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	log := f.log(stderr)
+	log, alarms, err := f.openLog(stderr)
+	if err != nil {
+		return err
+	}
+	defer alarms.Close() //nolint:errcheck // it has logged what went wrong
 	tlsConfig, err := serverTLS(f.certFile, f.keyFile, f.clientCA, log)
 	if err != nil {
 		return err
@@ -78,6 +82,7 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		return err
 	}
 	defer func() { err = cmp.Or(err, s.close()) }()
+	s.registry.MustRegister(metrics.Alarms(alarms))
 	if err := s.openGate(ctx, f.policy, log); err != nil {
 		return err
 	}
@@ -105,22 +110,23 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 	g.Server().Handler = s.follow(g, f.accessLog, log)
 	run.serveWith("listen", g.Server(), g.Shutdown)
 	policy := cmp.Or(f.policy, "a sample: 100/minute burst 20 for every caller; --policy is for yours")
-	scheme, metrics := "http", ""
+	scheme, look := "http", ""
 	if tlsConfig != nil {
 		scheme = "https"
 	}
 	if f.admin != "" {
-		metrics = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics\n  look      sluice top --server %[1]s://%[2]s", scheme, reachable(run.address("admin-listen")))
+		look = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics\n  look      sluice top --server %[1]s://%[2]s", scheme, reachable(run.address("admin-listen")))
 		if name := s.gate.Policy().Namespace; name != catalog.DefaultNamespace {
-			metrics += " --namespace " + name
+			look += " --namespace " + name
 		}
-		metrics += "\n"
+		look += "\n"
 	}
 	at := scheme + "://" + reachable(run.address("listen"))
 	if _, err := fmt.Fprintf(stdout, "sluice passes requests on from %s to %s\n  policy    %s\n%s\nTry it:\n  curl -i %[1]s/\n\nStop it with Ctrl-C.\n",
-		at, redacted(f.upstream), policy, metrics); err != nil {
+		at, redacted(f.upstream), policy, look); err != nil {
 		return err
 	}
+	s.logHealth(time.Duration(f.healthLog), log)
 	if err := run.until(ctx, s.reload); err != nil {
 		return err
 	}

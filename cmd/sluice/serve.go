@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,7 +55,7 @@ Endpoints:
 
 Signals:
   TERM and INT finish the requests in flight, return held tokens and stop;
-  HUP reloads the policy and Envoy's files.`,
+  HUP reloads the policy, Envoy's files and the file of --tokens.`,
 		Example: `sluice serve
 curl -d '{"entity":"alice","resource":"api"}' http://127.0.0.1:8080/v1/take
 sluice serve --store redis://127.0.0.1:6379 --catalog postgres://localhost/sluice --policy policy.yaml`,
@@ -75,14 +76,6 @@ func (f *serveFlags) define(to *pflag.FlagSet) {
 	to.StringVar(&f.serviceToken, "service-token", "", "`secret` of trusted back-ends, which take for any entity; @file reads it from a file")
 }
 
-// listening is where and how a command listens, and how it logs.
-type listening struct {
-	listen, admin               string
-	certFile, keyFile, clientCA string
-	logFormat                   string
-	accessLog                   bool
-}
-
 func (p *places) define(f *pflag.FlagSet) {
 	f.StringVar(&p.policy, "policy", "", "policy `file`; changes to it take effect as they are made")
 	p.store.define(f, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot (serve without this: beside the catalog), redis://…, rediss://…, "+
@@ -99,25 +92,6 @@ func (p *places) define(f *pflag.FlagSet) {
 	f.BoolVar(&p.hold, "hold", true, "hold tokens of a shared store ahead of need; false asks it for every take")
 	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "utilization of a limit, in `percent`, that raises a warning in the log and metrics")
 	f.Float64Var(&p.alerts.Critical, "critical-at", 90, "utilization of a limit, in `percent`, that raises a critical alarm")
-}
-
-func (l *listening) define(f *pflag.FlagSet) {
-	l.listen = "127.0.0.1:8080"
-	f.Var(address{&l.listen, false}, "listen", "`address` to listen on; port 0 picks a free one")
-	f.Var(address{&l.admin, true}, "admin-listen", "`address` for metrics and health, and for profiles if it is a loopback address")
-	f.StringVar(&l.certFile, "tls-cert", "", "`file` with the certificate to serve TLS with; a new one is used as it comes")
-	f.StringVar(&l.keyFile, "tls-key", "", "`file` with the key of the certificate")
-	f.StringVar(&l.clientCA, "tls-client-ca", "", "`file` with the authority that must have signed clients' certificates")
-	choose(f, &l.logFormat, "log", "text", "format of the log", "text", "json")
-	f.BoolVar(&l.accessLog, "access-log", false, "log every request")
-}
-
-func (l *listening) log(w io.Writer) *slog.Logger {
-	var h slog.Handler = slog.NewTextHandler(w, nil)
-	if l.logFormat == "json" {
-		h = slog.NewJSONHandler(w, nil)
-	}
-	return slog.New(tracing.LogHandler(h))
 }
 
 // loopback reports whether only this machine can reach an address.
@@ -151,16 +125,15 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		a.Tokens = append(a.Tokens, server.Token{Name: strings.ReplaceAll(t.name, "-", " "), Secret: s, Role: t.role})
 	}
 	if f.tokens != "" {
-		named, err := readTokens(f.tokens)
-		if err != nil {
+		a.Named = new(server.TokenList)
+		if err := f.readTokens(a.Named); err != nil {
 			return a, err
 		}
-		a.Tokens = append(a.Tokens, named...)
 	}
 	if f.clientCA != "" {
 		a.Certificates = server.RoleAdmin
 	}
-	if len(a.Tokens) == 0 && f.clientCA == "" {
+	if len(a.Tokens) == 0 && a.Named == nil && f.clientCA == "" {
 		switch {
 		case loopback(f.listen):
 			a.Open = true
@@ -187,7 +160,11 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	if !said("store") && f.store.address == "memory" && f.catalog.isFile() {
 		f.store.address += ":" + f.catalog.address + ".buckets" // day and month quotas survive a restart
 	}
-	log := f.log(stderr)
+	log, alarms, err := f.openLog(stderr)
+	if err != nil {
+		return err
+	}
+	defer alarms.Close() //nolint:errcheck // it has logged what went wrong
 	for _, name := range swapped.Unused {
 		log.Warn("environment variable has no effect", "variable", name)
 	}
@@ -205,6 +182,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		return err
 	}
 	defer func() { err = cmp.Or(err, s.close()) }()
+	s.registry.MustRegister(metrics.Alarms(alarms))
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, &run.draining) })
@@ -254,6 +232,10 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	if err := greet(stdout, f, run, access); err != nil {
 		return err
 	}
+	if access.Named != nil {
+		s.reloads = append(s.reloads, func() error { return f.readTokens(access.Named) })
+	}
+	s.logHealth(time.Duration(f.healthLog), log)
 	if err := run.until(ctx, s.reload); err != nil {
 		return err
 	}
@@ -383,7 +365,7 @@ func greet(w io.Writer, f *serveFlags, run *group, access server.Access) error {
 	switch {
 	case access.Open:
 		fmt.Fprintf(&b, "  access    open; reachable from this machine only\n")
-	case len(access.Tokens) == 0 && access.Certificates == server.RoleNone:
+	case len(access.Tokens) == 0 && access.Named == nil && access.Certificates == server.RoleNone:
 		fmt.Fprintf(&b, "  access    Envoy only; the API under /v1 takes API keys, and --admin-token opens it\n")
 	default:
 		fmt.Fprintf(&b, "  access    by token, API key or certificate; the admin API too\n")

@@ -12,7 +12,17 @@ import (
 	"github.com/sluice-go/sluice/server"
 )
 
-// readTokens reads the file of --tokens: who may do what, by name.
+// readTokens reads the file of --tokens into a list.
+func (f *serveFlags) readTokens(to *server.TokenList) error {
+	tokens, err := readTokens(f.tokens)
+	if err != nil {
+		return err
+	}
+	return to.Set(tokens)
+}
+
+// readTokens reads a file that says who may do what, by name. One without names
+// is a mistake: nobody could get in to mend it.
 func readTokens(path string) ([]server.Token, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -23,6 +33,9 @@ func readTokens(path string) ([]server.Token, error) {
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&named); err != nil {
 		return nil, fmt.Errorf("--tokens: %s: want lines such as \"alice: {role: admin, secret: …}\"", path) // what it says may quote a secret
+	}
+	if len(named) == 0 {
+		return nil, fmt.Errorf("--tokens: %s: names nobody", path)
 	}
 	var all []server.Token
 	for _, name := range slices.Sorted(maps.Keys(named)) {

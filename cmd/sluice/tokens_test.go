@@ -1,10 +1,12 @@
 package main
 
 import (
+	"net/http"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
-	"github.com/sluice-go/sluice/server"
 )
 
 // TestNamedTokens: the audit log has the name of whoever's token it was.
@@ -13,7 +15,7 @@ func TestNamedTokens(t *testing.T) {
 	f := serveFlags{tokens: writeFile(t, dir, "tokens.yaml", "alice: {role: admin, secret: 0123456789abcdef}\nmonitor: {role: read, secret: fedcba9876543210}\n")}
 	f.listen = "0.0.0.0:8080"
 	access, err := f.access(false)
-	if err != nil || len(access.Tokens) != 2 || access.Tokens[1] != (server.Token{Name: "monitor", Secret: "fedcba9876543210", Role: server.RoleRead}) {
+	if err != nil || access.Open {
 		t.Fatalf("%+v, %v", access, err)
 	}
 	s := startServer(t, access)
@@ -29,10 +31,41 @@ func TestNamedTokens(t *testing.T) {
 		"alice: {role: admin, secret: short}":                      "at least 16 bytes",
 		"alice: {role: admin, secret: 0123456789abcdef, scope: a}": "want lines such as",
 		"alice: 0123456789abcdef":                                  "want lines such as",
+		"{}":                                                       "names nobody",
 	} {
 		_, err := readTokens(writeFile(t, dir, "bad.yaml", text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123456789abcdef") {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestTokensAreReadAgain: a hangup makes a new file count.
+func TestTokensAreReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	const old, fresh = "0123456789abcdef", "fedcba9876543210"
+	file := writeFile(t, dir, "tokens.yaml", "alice: {role: admin, secret: "+old+"}\n")
+	p := begin(t, "serve", "--catalog", filepath.Join(dir, "sluice.db"), "--tokens", file)
+	works := func(token string) bool {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", p.url()+"/v1/namespaces", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		response, err := p.transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}
+	if !works(old) || works(fresh) {
+		t.Fatal("at the start, another token works than that of the file")
+	}
+	writeFile(t, dir, "tokens.yaml", "bob: {role: admin, secret: "+fresh+"}\n")
+	p.signal(t, syscall.SIGHUP)
+	eventually(t, "the new token works", func() bool { return works(fresh) })
+	if works(old) {
+		t.Error("the old token still works")
 	}
 }

@@ -70,7 +70,7 @@ func Registry(t *testing.T) *prometheus.Registry {
 	register(metrics.Memory(store), calls, metrics.Failover(guarded), metrics.Advance(ahead))
 	gauge := pressure.Watch(1<<40, nil, map[string]pressure.Relief{"buckets": store.Press, "answers": nil}, log)
 	closing(gauge)
-	register(metrics.Pressure(gauge))
+	register(metrics.Pressure(gauge), metrics.Alarms(nil))
 
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "sluice.db"))
