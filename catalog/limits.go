@@ -20,6 +20,7 @@ type Setting struct {
 	OnUnavailable sluice.OnUnavailable
 	Critical      bool
 	Shadow        bool
+	Unannounced   bool // callers are told when to come back, and nothing else of it
 }
 
 // settingJSON is how a [Setting] is written.
@@ -28,6 +29,7 @@ type settingJSON struct {
 	OnUnavailable string       `json:"onUnavailable,omitempty"`
 	Critical      bool         `json:"critical,omitempty"`
 	Shadow        bool         `json:"shadow,omitempty"`
+	Announce      *bool        `json:"announce,omitempty"` // if false
 }
 
 // storedSetting is how a [Setting] is stored, which older versions read, too.
@@ -36,6 +38,7 @@ type storedSetting struct {
 	OnUnavailable string      `json:"on_unavailable,omitempty"`
 	Critical      bool        `json:"critical,omitempty"`
 	Shadow        bool        `json:"shadow,omitempty"`
+	Announce      *bool       `json:"announce,omitempty"` // if false
 }
 
 // storedLimit writes [sluice.Unlimited] in numbers, because older versions that
@@ -51,7 +54,7 @@ func (l storedLimit) MarshalText() ([]byte, error) {
 
 // MarshalJSON writes the limit as people do.
 func (s Setting) MarshalJSON() ([]byte, error) {
-	return json.Marshal(settingJSON{s.Limit, s.onUnavailable(), s.Critical, s.Shadow})
+	return json.Marshal(settingJSON{s.Limit, s.onUnavailable(), s.Critical, s.Shadow, s.announce()})
 }
 
 // onUnavailable is "" for what is usual.
@@ -62,13 +65,21 @@ func (s Setting) onUnavailable() string {
 	return s.OnUnavailable.String()
 }
 
+// announce is nil for what is usual.
+func (s Setting) announce() *bool {
+	if !s.Unannounced {
+		return nil
+	}
+	return new(bool)
+}
+
 func (s Setting) stored() storedSetting {
-	return storedSetting{storedLimit{s.Limit}, s.onUnavailable(), s.Critical, s.Shadow}
+	return storedSetting{storedLimit{s.Limit}, s.onUnavailable(), s.Critical, s.Shadow, s.announce()}
 }
 
 func (s storedSetting) setting() (Setting, error) {
 	o, err := ParseOnUnavailable(s.OnUnavailable)
-	return Setting{Limit: s.Limit.Limit, OnUnavailable: o, Critical: s.Critical, Shadow: s.Shadow}, err
+	return Setting{s.Limit.Limit, o, s.Critical, s.Shadow, s.Announce != nil && !*s.Announce}, err
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -78,7 +89,7 @@ func (s *Setting) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	o, err := ParseOnUnavailable(j.OnUnavailable)
-	*s = Setting{Limit: j.Rule, OnUnavailable: o, Critical: j.Critical, Shadow: j.Shadow}
+	*s = Setting{j.Rule, o, j.Critical, j.Shadow, j.Announce != nil && !*j.Announce}
 	return err
 }
 
@@ -107,6 +118,9 @@ func (s Setting) String() string {
 	}
 	if s.Shadow {
 		more = append(more, "shadow")
+	}
+	if s.Unannounced {
+		more = append(more, "announce: false")
 	}
 	if len(more) > 0 {
 		text += " (" + strings.Join(more, ", ") + ")"

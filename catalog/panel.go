@@ -62,6 +62,7 @@ type Figure struct {
 	Alarm       Alarm
 	Upgrade     bool          // near the limit, so a larger plan might help
 	Source      sluice.Source // who was asked
+	Unannounced bool          // callers are not told about it
 
 	// Unknown says that Remaining, Utilization, ResetAfter and Alarm are not
 	// known, because the store could not be asked.
@@ -84,7 +85,7 @@ func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, entity string
 		f := &figures[i]
 		*f = Figure{
 			Entity: demand.Key.Entity, Resource: demand.Key.Resource, Limit: demand.Key.Limit,
-			Rule: demand.Limit, Level: demand.Level.String(), Capacity: demand.Limit.Capacity(), Source: d.Source,
+			Rule: demand.Limit, Level: demand.Level.String(), Capacity: demand.Limit.Capacity(), Source: d.Source, Unannounced: demand.Unannounced,
 		}
 		// What a node's own quotas have left says nothing about the bucket.
 		if f.Unknown = result.Unknown || d.Source == sluice.Degraded || d.Source == sluice.Unknown; f.Unknown {

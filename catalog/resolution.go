@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,12 +153,28 @@ func (r *Resolution) prepare() {
 // Unlimited reports whether limits apply and none of them refuses anything.
 func (r *Resolution) Unlimited() bool { return len(r.Applied) > 0 && len(r.demands) == 0 }
 
+// unannounced reports whether callers are not told about the limit.
+func (a *Applied) unannounced() bool { return a.Setting.Unannounced || a.terms.Unannounced }
+
+// Announced returns what of r callers may be told. It explains, and is not for
+// deciding.
+func (r *Resolution) Announced() *Resolution {
+	told := *r
+	told.Applied = slices.DeleteFunc(slices.Clone(r.Applied), func(a Applied) bool { return a.unannounced() })
+	told.Hidden = slices.DeleteFunc(slices.Clone(r.Hidden), func(h Hidden) bool {
+		return h.Setting.Unannounced || slices.ContainsFunc(r.Applied, func(a Applied) bool {
+			return a.unannounced() && a.Entity == h.Entity && a.Resource == h.Resource
+		})
+	})
+	return &told
+}
+
 func (a *Applied) demand(namespace string) sluice.Demand {
 	d := sluice.Demand{
 		Key:   sluice.Key{Namespace: namespace, Entity: a.Entity, Resource: a.Resource, Limit: a.Limit},
 		Limit: a.Setting.Limit, OnUnavailable: a.Setting.OnUnavailable,
 		Critical: a.Setting.Critical || a.terms.Critical, Shadow: a.Setting.Shadow || a.terms.Shadow,
-		Unannounced: a.terms.Unannounced, Level: a.Level,
+		Unannounced: a.unannounced(), Level: a.Level,
 	}
 	if d.OnUnavailable == sluice.Degrade {
 		d.OnUnavailable = a.terms.OnUnavailable

@@ -38,6 +38,7 @@ type resultJSON struct {
 	Held        sluice.Amount  `json:"held"`
 	ResetAfter  seconds        `json:"resetAfter"`
 	Shadow      bool           `json:"shadow"`
+	Announce    *bool          `json:"announce"` // absent is true
 }
 
 // decision is the same as the library has it.
@@ -59,6 +60,7 @@ func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, err
 		demand := &d.Demands[i]
 		demand.Key = sluice.Key{Namespace: namespace, Entity: r.Entity, Resource: r.Resource, Limit: r.Limit}
 		demand.Limit, demand.Shadow, demand.Cost = r.Rule, r.Shadow, r.Cost
+		demand.Unannounced = r.Announce != nil && !*r.Announce
 		if demand.Level, ok = named(r.Level, sluice.LevelCall); !ok {
 			return d, fmt.Errorf("level %q: this client is older than the server", r.Level)
 		}

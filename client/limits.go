@@ -90,11 +90,12 @@ func (c *Client) SetOverride(ctx context.Context, o catalog.Override) (catalog.O
 		OnUnavailable string       `json:"onUnavailable,omitempty"`
 		Critical      bool         `json:"critical,omitempty"`
 		Shadow        bool         `json:"shadow,omitempty"`
+		Announce      bool         `json:"announce"`
 		Resource      string       `json:"resource,omitempty"`
 		Until         time.Time    `json:"until"`
 		Reason        string       `json:"reason,omitempty"`
 	}{
-		Rule: o.Setting.Limit, OnUnavailable: onUnavailable, Critical: o.Setting.Critical, Shadow: o.Setting.Shadow,
+		Rule: o.Setting.Limit, OnUnavailable: onUnavailable, Critical: o.Setting.Critical, Shadow: o.Setting.Shadow, Announce: !o.Setting.Unannounced,
 		Resource: o.Resource, Until: o.Until, Reason: o.Reason,
 	}, "overrides", o.Entity, o.Limit))
 }

@@ -67,7 +67,7 @@ func (f *document) settings(resource string, n *Numbers) catalog.Limits {
 	}
 	like := catalog.Setting{OnUnavailable: f.onUnavailable(resource)}
 	if s := f.Limits.get(resource); s != nil {
-		like.Critical, like.Shadow = s.Criticality == "critical", s.Shadow
+		like.Critical, like.Shadow, like.Unannounced = s.Criticality == "critical", s.Shadow, s.unannounced()
 	}
 	limits := catalog.Limits{}
 	for _, l := range n.Limits {

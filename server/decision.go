@@ -24,17 +24,20 @@ import (
 // and of each result:
 //
 //	limit, entity, resource, rule, level, fits, retryAfter, never,
-//	latestAfter, cost, consumed, returned, remaining, held, resetAfter, shadow
+//	latestAfter, cost, consumed, returned, remaining, held, resetAfter, shadow,
+//	announce
 //
 // Those that are mostly empty are left out where they are, and remaining, held
 // and resetAfter where they are not known. Times are numbers of seconds.
 
-// appendDecision writes d. lease is the id of the lease that it gave, if any.
-func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
+// appendDecision writes d. lease is the id of the lease that it gave, if any. Who
+// asks for their own entity is not told of limits that are not announced, but
+// for when to come back.
+func appendDecision(b []byte, d *sluice.Decision, lease string, own bool) []byte {
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed)
 	b = appendWait(b, d.RetryAfter)
-	if len(d.Results) > 0 {
+	if len(d.Results) > 0 && !(own && d.Demands[d.Decider].Unannounced) {
 		demand, result := &d.Demands[d.Decider], &d.Results[d.Decider]
 		if !d.Allowed {
 			b = appendLatest(b, d.RetryAfter, result.LatestAfter)
@@ -64,8 +67,12 @@ func appendDecision(b []byte, d *sluice.Decision, lease string) []byte {
 		b = appendString(b, lease)
 	}
 	b = append(b, `,"results":[`...)
+	told := 0
 	for i := range d.Results {
-		if i > 0 {
+		if own && d.Demands[i].Unannounced {
+			continue
+		}
+		if told++; told > 1 {
 			b = append(b, ',')
 		}
 		b = appendResult(b, &d.Demands[i], &d.Results[i])
@@ -112,6 +119,9 @@ func appendResult(b []byte, demand *sluice.Demand, r *sluice.Result) []byte {
 	}
 	if demand.Shadow {
 		b = append(b, `,"shadow":true`...)
+	}
+	if demand.Unannounced {
+		b = append(b, `,"announce":false`...)
 	}
 	return append(b, '}')
 }
@@ -208,7 +218,7 @@ var ietfHeaders = policy.Policy{Headers: policy.Headers{IETF: true, Degraded: tr
 
 // writeDecision answers a take: 200 or 429, with the headers that the policy
 // wants, as the middleware sends them. The call may be used again.
-func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *httplimit.Call, d *sluice.Decision, allowed int, lease string) []byte {
+func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *httplimit.Call, d *sluice.Decision, allowed int, lease string, own bool) []byte {
 	status := allowed
 	if call.Outcome = httplimit.Allowed; !d.Allowed {
 		status, call.Outcome = http.StatusTooManyRequests, httplimit.Refused
@@ -226,7 +236,7 @@ func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *http
 	}
 	call.Headers(w.Header())
 	call.Decision = sluice.Decision{}
-	scratch = append(appendDecision(scratch[:0], d, lease), '\n')
+	scratch = append(appendDecision(scratch[:0], d, lease, own), '\n')
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
 	w.Write(scratch) //nolint:errcheck // the client is gone
@@ -234,6 +244,6 @@ func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *http
 }
 
 // writeSettled answers with a decision that is not about a take.
-func writeSettled(w http.ResponseWriter, d *sluice.Decision, lease string) {
-	writeJSON(w, http.StatusOK, "application/json", json.RawMessage(appendDecision(nil, d, lease)))
+func writeSettled(w http.ResponseWriter, d *sluice.Decision, lease string, own bool) {
+	writeJSON(w, http.StatusOK, "application/json", json.RawMessage(appendDecision(nil, d, lease, own)))
 }

@@ -67,6 +67,9 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) erro
 	if err != nil {
 		return err
 	}
+	if c.own {
+		found = found.Announced()
+	}
 	answer := explanation{Text: found.Explain(q.Entity), Tier: found.Tier, Known: found.Known}
 	answer.list(found.Applied, found.Hidden, found.Subject.Entity, q.Entity)
 	if len(take.Demands) > 0 {
@@ -74,7 +77,7 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) erro
 		if err := s.limiter.Decide(r.Context(), &take, &d); err != nil {
 			return err
 		}
-		answer.Decision = appendDecision(nil, &d, "")
+		answer.Decision = appendDecision(nil, &d, "", c.own)
 	}
 	return list(w, answer, nil)
 }
@@ -166,7 +169,7 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 		answer.Message = e.Problem().Message
 	}
 	if len(e.Decision.Results) > 0 {
-		answer.Decision = appendDecision(nil, &e.Decision, "")
+		answer.Decision = appendDecision(nil, &e.Decision, "", c.own)
 	}
 	return list(w, answer, nil)
 }

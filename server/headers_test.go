@@ -53,3 +53,50 @@ identity: {keys: [{name: k, sha256: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162
 		t.Errorf("an operator does not see it: %s", status.body)
 	}
 }
+
+// A limit that is not announced, by the policy or as it is stored, is not in what
+// a key is told that acts for its own entity; a back-end sees it, and that it is
+// not to be passed on.
+func TestUnannouncedLimitsAreInNoBody(t *testing.T) {
+	s := gated(t, `
+version: 1
+limits:
+  api: {limit: 100/minute burst 20}
+  guard: {limit: 1/hour, announce: false}
+`)
+	admin := bearer(adminToken)
+	s.raw(t, "PUT", "/v1/limits/entities/eve/stored", `{"limits":{"seen":{"rule":"9/hour"},"guarded":{"rule":"2/hour","announce":false}}}`, admin)
+	s.raw(t, "PUT", "/v1/overrides/eve/rpm", `{"rule":"7/hour","announce":false,"for":"1h","reason":"test","resource":"bent"}`, admin)
+	made := s.raw(t, "POST", "/v1/keys", `{"entity":"eve","scopes":["sluice:take"]}`, admin)
+	eve, service := bearer(made.json["secret"].(string)), bearer(serviceToken)
+	for _, resource := range []string{"guard", "stored", "bent"} {
+		body := `{"entity":"eve","resource":"` + resource + `"}`
+		lease := s.raw(t, "POST", "/v1/leases", `{"entity":"eve","resource":"`+resource+`"}`, eve)
+		id, _ := lease.json["lease"].(string)
+		answers := map[string]reply{
+			"a lease": lease, "a commit": s.raw(t, "POST", "/v1/leases/"+id+"/commit", "{}", eve),
+			"a take": s.raw(t, "POST", "/v1/take", body, eve), "a refusal": s.raw(t, "POST", "/v1/take", `{"entity":"eve","resource":"`+resource+`","cost":8}`, eve),
+			"several": s.raw(t, "POST", "/v1/takes", `{"takes":[`+body+`]}`, eve), "explain": s.raw(t, "POST", "/v1/explain", body, eve),
+			"status": s.raw(t, "GET", "/v1/status/eve/"+resource, "", eve), "me": s.raw(t, "GET", "/v1/me?resource="+resource, "", eve),
+		}
+		for what, r := range answers {
+			for _, told := range []string{"/hour", "guarded", "announce", `"rpm"`} {
+				if strings.Contains(strings.ReplaceAll(r.body, "9/hour", ""), told) {
+					t.Errorf("%s of %s tells %q: %d %s", what, resource, told, r.status, r.body)
+				}
+			}
+			if shows := strings.Contains(r.body, "9/hour"); r.status >= 500 || r.status == 403 || shows != (resource == "stored") {
+				t.Errorf("%s of %s: %d %s", what, resource, r.status, r.body)
+			}
+		}
+		if r := answers["a refusal"]; r.status != 429 || r.json["never"] != true {
+			t.Errorf("a refusal by %s does not say when to come back: %d %s", resource, r.status, r.body)
+		}
+		if r := answers["a take"]; resource == "guard" && (r.status != 429 || r.json["retryAfter"] != 3600.0) {
+			t.Errorf("who is refused is not told when to come back: %d %s", r.status, r.body)
+		}
+		if r := s.raw(t, "POST", "/v1/take", body, service); !strings.Contains(r.body, `"announce":false`) {
+			t.Errorf("a back-end is not told of %s: %d %s", resource, r.status, r.body)
+		}
+	}
+}

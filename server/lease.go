@@ -57,7 +57,7 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 		lease = q.id
 		w.Header().Set("Location", "/v1/leases/"+url.PathEscape(lease))
 	}
-	s.writeDecision(w, nil, &httplimit.Call{}, &d, http.StatusCreated, lease)
+	s.writeDecision(w, nil, &httplimit.Call{}, &d, http.StatusCreated, lease, c.own)
 	return nil
 }
 
@@ -128,6 +128,11 @@ func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sl
 	if err != nil {
 		return err
 	}
-	writeSettled(w, &d, id)
+	if c.own {
+		if err := s.markUnannounced(r, c, namespace, d.Demands); err != nil {
+			return err
+		}
+	}
+	writeSettled(w, &d, id, c.own)
 	return nil
 }

@@ -73,6 +73,7 @@ type settingBody struct {
 	OnUnavailable string `json:"onUnavailable"`
 	Critical      bool   `json:"critical"`
 	Shadow        bool   `json:"shadow"`
+	Announce      *bool  `json:"announce"`
 }
 
 func (b *settingBody) setting(field string) (catalog.Setting, error) {
@@ -84,7 +85,9 @@ func (b *settingBody) setting(field string) (catalog.Setting, error) {
 	if err != nil {
 		return catalog.Setting{}, badinput.Field(field+"onUnavailable", b.OnUnavailable, "must be allow, deny or degrade")
 	}
-	return catalog.Setting{Limit: limit, OnUnavailable: when, Critical: b.Critical, Shadow: b.Shadow}, nil
+	return catalog.Setting{
+		Limit: limit, OnUnavailable: when, Critical: b.Critical, Shadow: b.Shadow, Unannounced: b.Announce != nil && !*b.Announce,
+	}, nil
 }
 
 // namedSetting is a setting, or the text of its rule alone.

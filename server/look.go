@@ -76,9 +76,6 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 	}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
-		if own && terms[resource].Unannounced {
-			continue
-		}
 		asked := who
 		if asked.Resource = resource; key != "" && terms[resource].Counts == catalog.Keys {
 			asked.Entity, asked.Tier = key, self.Tier
@@ -93,6 +90,9 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 		}
 		for i := range figures {
 			f := &figures[i]
+			if own && f.Unannounced {
+				continue
+			}
 			if !f.Unknown && f.Alarm.Worse(answer.Alarm) {
 				answer.Alarm = f.Alarm
 			}

@@ -68,3 +68,23 @@ func (c *caller) mayCharge(demands []sluice.Demand, costs []sluice.LimitCost) er
 	}
 	return nil
 }
+
+// markUnannounced marks the demands that callers are not told about: a store
+// that gives back what a lease took does not know.
+func (s *server) markUnannounced(r *http.Request, c *caller, namespace string, demands []sluice.Demand) error {
+	for i := range demands {
+		d := &demands[i]
+		q := takeRequest{Entity: d.Key.Entity, Resource: d.Key.Resource}
+		if q.Entity == c.entity || q.Entity == c.key {
+			q.Tier = c.tier
+		}
+		found, err := s.resolve(r, q.subject(namespace))
+		if err != nil {
+			return err
+		}
+		for _, now := range found.Demands(nil, d.Key.Entity, nil) {
+			d.Unannounced = d.Unannounced || now.Unannounced && now.Key == d.Key
+		}
+	}
+	return nil
+}

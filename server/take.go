@@ -77,7 +77,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 		return err
 	}
 	t.decided()
-	t.out = s.writeDecision(w, t.out, &t.call, d, http.StatusOK, "")
+	t.out = s.writeDecision(w, t.out, &t.call, d, http.StatusOK, "", c.own)
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (s *server) takes(w http.ResponseWriter, r *http.Request, c *caller) error 
 			out = append(out, text...)
 			continue
 		}
-		out = appendDecision(out, &d, "")
+		out = appendDecision(out, &d, "", c.own)
 	}
 	writeJSON(w, http.StatusOK, "application/json", json.RawMessage(append(out, "]}"...)))
 	return nil
@@ -213,7 +213,7 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 	if err != nil {
 		return err
 	}
-	writeSettled(w, &d, "")
+	writeSettled(w, &d, "", c.own)
 	return nil
 }
 

@@ -47,17 +47,19 @@ func showLimits(cmd *cobra.Command, define func(*pflag.FlagSet), at func(*call) 
 type settingFlags struct {
 	onUnavailable    string
 	critical, shadow bool
+	announce         bool
 }
 
 func (s *settingFlags) define(f *pflag.FlagSet) {
 	choose(f, &s.onUnavailable, "on-unavailable", "degrade", "what to do while the store is unavailable", "degrade", "deny", "allow")
 	f.BoolVar(&s.critical, "critical", false, "always ask the store; hold no tokens ahead of need")
 	f.BoolVar(&s.shadow, "shadow", false, "decide and count, but never refuse")
+	f.BoolVar(&s.announce, "announce", true, "tell callers about it; false tells them when to come back, and neither its name nor its numbers")
 }
 
 func (s *settingFlags) setting(l sluice.Limit) catalog.Setting {
 	when := map[string]sluice.OnUnavailable{"degrade": sluice.Degrade, "deny": sluice.Deny, "allow": sluice.Allow}[s.onUnavailable]
-	return catalog.Setting{Limit: l, OnUnavailable: when, Critical: s.critical, Shadow: s.shadow}
+	return catalog.Setting{Limit: l, OnUnavailable: when, Critical: s.critical, Shadow: s.shadow, Unannounced: !s.announce}
 }
 
 // setLimits stores limits; those after the first skip arguments are NAME=RULE.
@@ -94,10 +96,10 @@ func removeLimits(cmd *cobra.Command, define func(*pflag.FlagSet), at func(*call
 
 // limits prints what is stored at one place.
 func (c *call) limits(l *catalog.StoredLimits, err error) error {
-	t := newTable("LIMIT", "RULE", "WHEN AWAY", "CRITICAL", "SHADOW")
+	t := newTable("LIMIT", "RULE", "WHEN AWAY", "CRITICAL", "SHADOW", "UNANNOUNCED")
 	for _, name := range l.Limits.Names() {
 		s := l.Limits[name]
-		t.add(name, s.Limit.String(), s.OnUnavailable.String(), yes(s.Critical), yes(s.Shadow))
+		t.add(name, s.Limit.String(), s.OnUnavailable.String(), yes(s.Critical), yes(s.Shadow), yes(s.Unannounced))
 	}
 	return c.printAnswer(err, fmt.Sprintf("limits of %s, version %d\n%s", printable(l.Scope.String()), l.Version, t))
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
 )
 
 // TestNamedTokens: the audit log has the name of whoever's token it was.
