@@ -132,6 +132,12 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	now, _ := s.clock.now()
 	if err != nil {
 		l.exactOnly = now + gap
+		if r.Previous.Seq != 0 {
+			s.sendAgain(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.Previous, Spent: r.Spent})
+		}
+		if maybe(err) { // what was granted is not missed
+			s.sendAgain(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.ID})
+		}
 		return
 	}
 	if l.limit != r.Limit {

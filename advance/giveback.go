@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -31,17 +32,73 @@ func (h *hold) giveUp(l *local, all []sluice.HoldReturn) []sluice.HoldReturn {
 	return all
 }
 
-// giveBack returns holds. Nothing is sent twice: after an error they count as
-// spent once they expire.
+// giveBack returns holds.
 func (s *Store) giveBack(ctx context.Context, returns []sluice.HoldReturn) error {
 	if len(returns) == 0 {
 		return nil
 	}
-	err := s.inner.Return(ctx, returns)
-	if err == nil {
-		s.stats.returned.Add(int64(len(returns)))
+	if err := s.inner.Return(ctx, returns); err != nil {
+		s.sendAgain(returns...)
+		return err
 	}
-	return err
+	s.confirmed(returns...)
+	return nil
+}
+
+// unconfirmed are returns that the store may not have heard, by their holds. They
+// are sent again while the holds can live. To the store a hold that was returned,
+// or has expired, is unknown, so a return that comes twice or late does nothing.
+type unconfirmed struct {
+	mu  sync.Mutex
+	all map[sluice.HoldID]unconfirmedReturn
+}
+
+type unconfirmedReturn struct {
+	sluice.HoldReturn
+	until time.Duration
+}
+
+// sendAgain has the housekeeper send returns again.
+func (s *Store) sendAgain(returns ...sluice.HoldReturn) {
+	now, _ := s.clock.now()
+	u := &s.unconfirmed
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.all == nil {
+		u.all = map[sluice.HoldID]unconfirmedReturn{}
+	}
+	for i := range returns {
+		if _, there := u.all[returns[i].ID]; !there {
+			u.all[returns[i].ID] = unconfirmedReturn{returns[i], now + holdFor}
+		}
+	}
+}
+
+// confirmed forgets returns that the store has heard.
+func (s *Store) confirmed(returns ...sluice.HoldReturn) {
+	s.stats.returned.Add(int64(len(returns)))
+	u := &s.unconfirmed
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range returns {
+		delete(u.all, returns[i].ID)
+	}
+}
+
+// unheard appends the returns that are to be sent again.
+func (s *Store) unheard(returns []sluice.HoldReturn) []sluice.HoldReturn {
+	now, _ := s.clock.now()
+	u := &s.unconfirmed
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for id, r := range u.all {
+		if now > r.until {
+			delete(u.all, id)
+			continue
+		}
+		returns = append(returns, r.HoldReturn)
+	}
+	return returns
 }
 
 // report returns holds, and hears what all nodes together have used by then. Each
@@ -70,7 +127,8 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 	}
 	sent, _ := s.clock.now()
 	err := s.inner.Hold(ctx, requests, grants)
-	if err != nil && (!errors.Is(err, sluice.ErrUnavailable) || errors.Is(err, sluice.ErrUnknown)) {
+	if maybe(err) {
+		s.sendAgain(returns...)
 		return err
 	}
 	// Those that were not asked for can be returned all the same.
@@ -80,10 +138,15 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 			unasked = append(unasked, returns[i])
 			continue
 		}
-		s.stats.returned.Add(1)
+		s.confirmed(returns[i])
 		s.heard(&requests[i], &grants[i], sent)
 	}
 	return s.giveBack(ctx, unasked)
+}
+
+// maybe reports whether a call that ended with err may have taken effect.
+func maybe(err error) bool {
+	return err != nil && (!errors.Is(err, sluice.ErrUnavailable) || errors.Is(err, sluice.ErrUnknown))
 }
 
 // asked reports whether a grant is an answer of the store. While the store
@@ -157,7 +220,7 @@ func (s *Store) handIn(ctx context.Context, keys []sluice.Key) {
 
 // returnAll gives everything back.
 func (s *Store) returnAll(ctx context.Context) error {
-	var returns []sluice.HoldReturn
+	returns := s.unheard(nil)
 	for i := range s.table.shards {
 		sh := &s.table.shards[i]
 		sh.mu.Lock()
@@ -181,7 +244,7 @@ func (s *Store) housekeep() {
 			return
 		case <-ticker.C:
 		}
-		var returns []sluice.HoldReturn
+		returns := s.unheard(nil)
 		for i := part; i < tableShards; i += 4 {
 			returns = s.tidy(&s.table.shards[i], returns)
 		}
@@ -193,7 +256,7 @@ func (s *Store) housekeep() {
 		err := s.report(ctx, returns)
 		cancel()
 		if err != nil && !failing && s.closing.Err() == nil { // once for each outage
-			s.config.Log.Warn("held tokens not returned: they count as used when their holds expire", "holds", n, "error", err)
+			s.config.Log.Warn("held tokens not returned yet: this is tried again until their holds expire, then they count as used", "holds", n, "error", err)
 		}
 		failing = err != nil
 	}

@@ -60,6 +60,8 @@ type Store struct {
 	clock  clock
 	table  *table
 
+	unconfirmed unconfirmed
+
 	asks    chan *ask
 	stats   counters
 	closing context.Context
