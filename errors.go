@@ -21,6 +21,11 @@ var (
 	// [ErrUnavailable].
 	ErrBusy = fmt.Errorf("%w: too many calls wait for it", ErrUnavailable)
 
+	// ErrUnacknowledged marks a call that the store has carried out and that too
+	// few of its replicas have acknowledged: it is forgotten if one of the
+	// others takes over. It is an [ErrUnknown], and is not undone.
+	ErrUnacknowledged = fmt.Errorf("%w: too few replicas have acknowledged it", ErrUnknown)
+
 	// ErrRecord marks a call about a bucket of which the store has a record that
 	// it cannot read. It says nothing about other buckets. Resetting the bucket
 	// mends it.

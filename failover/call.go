@@ -13,21 +13,24 @@ import (
 type outcome uint8
 
 const (
-	answered    outcome = iota
-	callers             // ended by the caller, or by a mistake of theirs
-	timedOut            // no answer in time: it may have happened
-	lost                // no answer, for another reason: it may have happened
-	unreachable         // it certainly did not happen
-	faulty              // the store answered something it should not; it did not happen
-	busy                // too many calls wait for a store that answers; it did not happen
-	unreadable          // the store answered that one of the records is; it did not happen
-	halted              // the same, but it may have happened
+	answered       outcome = iota
+	callers                // ended by the caller, or by a mistake of theirs
+	timedOut               // no answer in time: it may have happened
+	lost                   // no answer, for another reason: it may have happened
+	unreachable            // it certainly did not happen
+	faulty                 // the store answered something it should not; it did not happen
+	busy                   // too many calls wait for a store that answers; it did not happen
+	unreadable             // the store answered that one of the records is; it did not happen
+	halted                 // the same, but it may have happened
+	unacknowledged         // it did happen, and may be forgotten: too few replicas have it
 
 	outcomes = iota
 )
 
 // unknown reports whether the call may have taken effect.
-func (o outcome) unknown() bool { return o == timedOut || o == lost || o == halted }
+func (o outcome) unknown() bool {
+	return o == timedOut || o == lost || o == halted || o == unacknowledged
+}
 
 // blameless reports whether the outcome says nothing about the store as a whole.
 func (o outcome) blameless() bool { return o >= busy }
@@ -162,6 +165,8 @@ func (c *call) judge(err error) outcome {
 		return callers
 	case errors.Is(err, sluice.ErrBusy):
 		return busy
+	case errors.Is(err, sluice.ErrUnacknowledged):
+		return unacknowledged
 	case errors.Is(err, sluice.ErrRecord) && unknown:
 		return halted
 	case errors.Is(err, sluice.ErrRecord):

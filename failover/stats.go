@@ -24,6 +24,8 @@ type Stats struct {
 	Busy       int64 // calls not made because too many waited for a store that answers
 	Unreadable int64 // calls that met a record which the store cannot read
 
+	Unacknowledged int64 // calls carried out that too few replicas have acknowledged
+
 	Degraded map[string]Decided // local decisions by tier; "" is every tier without a quota of its own
 	Unknown  int64              // those of them that the store may have counted too
 
@@ -55,8 +57,9 @@ func (s *Store) Stats() Stats {
 		Entered: map[State]int64{}, Spent: map[State]time.Duration{}, Degraded: map[string]Decided{},
 		TimedOut: s.outcomes[timedOut].Load(), Lost: s.outcomes[lost].Load(),
 		Unreachable: s.outcomes[unreachable].Load(), Faulty: s.outcomes[faulty].Load(), Busy: s.outcomes[busy].Load(),
-		Unreadable: s.outcomes[unreadable].Load() + s.outcomes[halted].Load(),
-		Unknown:    s.unknown.Load(), UnknownAdjusts: s.adjusts.Load(),
+		Unreadable:     s.outcomes[unreadable].Load() + s.outcomes[halted].Load(),
+		Unacknowledged: s.outcomes[unacknowledged].Load(),
+		Unknown:        s.unknown.Load(), UnknownAdjusts: s.adjusts.Load(),
 		Unlisted: s.leases.unlisted.Load(),
 	}
 	worst := s.worst()

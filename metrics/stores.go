@@ -135,7 +135,7 @@ func Failover(s *failover.Store) prometheus.Collector {
 		by(w, "sluice_store_state", "1 for the state that the store is in: normal, open, half-open or a phase of recovery.", "state", now)
 		by(w, "sluice_store_state_entered_total", "How often each state was entered.", "state", entered)
 		by(w, "sluice_store_state_seconds_total", "Total time spent in each state.", "state", spent)
-		by(w, "sluice_store_errors_total", "Calls that the store failed, by how.", "kind", map[string]int64{"timeout": st.TimedOut, "lost": st.Lost, "unreachable": st.Unreachable, "faulty": st.Faulty, "busy": st.Busy, "record": st.Unreadable})
+		by(w, "sluice_store_errors_total", "Calls that the store failed, by how.", "kind", map[string]int64{"timeout": st.TimedOut, "lost": st.Lost, "unreachable": st.Unreachable, "faulty": st.Faulty, "busy": st.Busy, "record": st.Unreadable, "unacknowledged": st.Unacknowledged})
 		by(w, "sluice_degraded_allowed_total", "Takes allowed by local quotas, by tier.", "tier", allowed)
 		by(w, "sluice_degraded_refused_total", "Takes refused by local quotas, by tier.", "tier", refused)
 		add(w, "sluice_unknown_total", "Local decisions on takes that the store may have counted too.", st.Unknown)

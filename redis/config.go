@@ -35,6 +35,12 @@ type Config struct {
 	// not have happened. 0 means 500 ms.
 	Timeout time.Duration
 
+	// Replicas is how many replicas must have acknowledged a take with a critical
+	// demand before it is answered: see [sluice.Demand.Critical]. Such a take has
+	// a connection to itself meanwhile. 0 waits for none. It is certain only if
+	// every replica that may be promoted is among them.
+	Replicas int
+
 	// Separate has a limit store send each take in its own call. Otherwise takes that
 	// come while a call on the same key is under way are sent in one call
 	// after it, which is a lot cheaper under load, and each is still decided
@@ -64,6 +70,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Conns < 1 || c.Conns > 64 || bits.OnesCount(uint(c.Conns)) != 1 {
 		return c, fmt.Errorf("redis: Conns: %d: must be 1, 2, 4, 8, 16, 32 or 64", c.Conns)
+	}
+	if c.Replicas < 0 {
+		return c, fmt.Errorf("redis: Replicas: %d: must not be negative", c.Replicas)
 	}
 	if c.Timeout < time.Millisecond || c.Timeout > time.Minute {
 		return c, fmt.Errorf("redis: Timeout: %s: must be between 1ms and 1m", c.Timeout)

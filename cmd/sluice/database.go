@@ -21,6 +21,7 @@ type database struct {
 	address           string
 	ca, cert, certKey string
 	conns             int
+	replicas          int // of Redis, that must acknowledge takes of critical limits
 }
 
 func (d *database) define(f *pflag.FlagSet, flag, address, usage string) {
@@ -45,7 +46,7 @@ func (d *database) isPostgres() bool {
 func (d *database) isFile() bool { return d.flag == "catalog" && !d.isPostgres() }
 
 func (d *database) redis(log *slog.Logger) (redis.Config, error) {
-	config := redis.Config{Address: d.address, Conns: d.conns, Log: log}
+	config := redis.Config{Address: d.address, Conns: d.conns, Replicas: d.replicas, Log: log}
 	var err error
 	if d.ca != "" || d.cert != "" || d.certKey != "" {
 		config.TLS, err = clientTLS(d.flag+"-", d.ca, d.cert, d.certKey, log)

@@ -253,6 +253,9 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 		s.presses = store.Press
 		return store, store, nil
 	}
+	if p.store.replicas != 0 && !strings.HasPrefix(p.store.address, "redis") {
+		return nil, nil, fmt.Errorf("--store-replicas is for Redis; PostgreSQL has synchronous_standby_names")
+	}
 	config := degraded(&s.first.Degraded)
 	config.Log = log
 	shared, err := openShared(ctx, &p, config.Timeout, log)

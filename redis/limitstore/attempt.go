@@ -64,6 +64,9 @@ func (s *Store) carryOut(ctx context.Context, t *sluice.Take, groups [][]int, a 
 		}
 	}
 	m.fill(d)
+	if d.Allowed {
+		return m.doubt
+	}
 	return nil
 }
 
@@ -73,6 +76,8 @@ func (s *Store) takeParts(ctx context.Context, t *sluice.Take, groups [][]int, a
 		part, err := s.takePart(ctx, t, which, a, m.refused)
 		switch {
 		case err == nil:
+		case errors.Is(err, sluice.ErrUnacknowledged): // which is not undone
+			m.doubt = err
 		case m.refused:
 			return afterSome(err)
 		case !a.open():
@@ -114,7 +119,7 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 	}
 	var d sluice.Decision
 	err := s.withWindows(func(now int64) error {
-		r := &request{numbered: true}
+		r := &request{numbered: true, acknowledge: s.certain(&sub)}
 		if err := s.add(r, sub.Demands, now); err != nil {
 			return err
 		}
@@ -134,7 +139,10 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 		if err != nil {
 			return err
 		}
-		return readTake(reply, r, &sub, &d)
+		if err := readTake(reply, r, &sub, &d); err != nil {
+			return err
+		}
+		return s.acknowledgment(r, &d)
 	})
 	return &d, err
 }

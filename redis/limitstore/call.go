@@ -3,9 +3,13 @@ package limitstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/redis"
@@ -53,7 +57,47 @@ func (s *Store) evaluate(ctx context.Context, known bool, first string, r *reque
 	if first != "" {
 		cmd = cmd.Args(first)
 	}
+	if r.acknowledge {
+		return s.evaluateAndWait(ctx, cmd.Args(r.args...).Build(), r)
+	}
 	return s.db.Client.Do(ctx, cmd.Args(r.args...).Build()).ToString()
+}
+
+// evaluateAndWait gives replicas three quarters of the time left to acknowledge
+// what the script has written. WAIT is about the writes of its own connection.
+func (s *Store) evaluateAndWait(ctx context.Context, cmd rueidis.Completed, r *request) (reply string, err error) {
+	patience := s.db.Config.Timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline)
+	}
+	wait := s.db.Client.B().Wait().Numreplicas(int64(s.db.Config.Replicas)).Timeout(max(1, (patience * 3 / 4).Milliseconds())).Build()
+	r.acknowledged = 0
+	err = s.db.Client.Dedicated(func(own rueidis.DedicatedClient) error {
+		results := own.DoMulti(ctx, cmd, wait)
+		if reply, err = results[0].ToString(); err != nil {
+			return err
+		}
+		r.acknowledged, err = results[1].AsInt64()
+		if err != nil {
+			s.db.Config.Log.Debug("replicas were not asked", "error", err)
+		}
+		return nil
+	})
+	return reply, err
+}
+
+// acknowledgment returns an error if a take was carried out that too few replicas
+// have acknowledged.
+func (s *Store) acknowledgment(r *request, d *sluice.Decision) error {
+	if !r.acknowledge || !d.Allowed || r.acknowledged >= int64(s.db.Config.Replicas) {
+		return nil
+	}
+	return fmt.Errorf("redis: %w: %d of %d", sluice.ErrUnacknowledged, r.acknowledged, s.db.Config.Replicas)
+}
+
+// certain reports whether replicas are asked to acknowledge a take.
+func (s *Store) certain(t *sluice.Take) bool {
+	return s.db.Config.Replicas > 0 && !t.Peek && slices.ContainsFunc(t.Demands, func(d sluice.Demand) bool { return d.Critical })
 }
 
 // deadline gives calls that come at about the same time the same context to

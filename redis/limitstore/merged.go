@@ -6,6 +6,7 @@ import "github.com/sluice-go/sluice"
 type merged struct {
 	decision sluice.Decision
 	refused  bool
+	doubt    error // that too few replicas have acknowledged a part
 	repeated int
 	parts    int
 	amount   int64 // of a take up to an amount: the least that a part would grant

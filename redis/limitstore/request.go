@@ -50,6 +50,10 @@ type request struct {
 	// of one record.
 	order []int
 
+	// acknowledged is how many replicas have it by now, if that is asked for.
+	acknowledge  bool
+	acknowledged int64
+
 	combine.Ticket // while it is combined with others
 	reply          string
 

@@ -59,11 +59,14 @@ func (s *Store) takeSome(ctx context.Context, t *sluice.Take, d *sluice.Decision
 	if err := s.add(r, t.Demands, now); err != nil {
 		return 0, err
 	}
+	r.acknowledge = s.certain(t)
 	reply, err := s.ask(ctx, t, r)
 	if err != nil {
 		return 0, err // it may still be on its way
 	}
-	err = readTake(reply, r, t, d)
+	if err = readTake(reply, r, t, d); err == nil {
+		err = s.acknowledgment(r, d)
+	}
 	r.free()
 	if err != nil || !t.UpTo {
 		return 0, err
@@ -74,7 +77,7 @@ func (s *Store) takeSome(ctx context.Context, t *sluice.Take, d *sluice.Decision
 // ask sends a take in the way that fits.
 func (s *Store) ask(ctx context.Context, t *sluice.Take, r *request) (string, error) {
 	if t.ID == "" && !t.Peek && !t.UpTo && t.Ticket.ID == (sluice.HoldID{}) {
-		if s.db.Config.Separate {
+		if s.db.Config.Separate || r.acknowledge {
 			return s.call(ctx, r.firstOfTakes(), r)
 		}
 		return s.combined(ctx, r)
