@@ -37,7 +37,7 @@ type breaker struct {
 	outage    time.Duration // when the first call of the outage began
 	short     bool          // it lasted less than the first back-off
 	backoff   time.Duration
-	wins      int           // successes in a row in this state
+	wins      int           // successes in this state, in a row or, in a phase, less what made up for failures
 	from      time.Duration // when the phase began, or began again after a failure
 	succeeded int64         // since the breaker closed
 	finished  int64
@@ -194,6 +194,11 @@ func (b *breaker) failure(p pass, starved bool, err error) {
 // unnoticed for longer.
 const maxStarved = 10
 
+// makesUp is how many successes of a phase make up for a failure in it. Among
+// many calls on a busy machine one is late now and then, and recovery has to end
+// all the same: 95 % of answers are enough, as for the end of the last phase.
+const makesUp = 19
+
 // retreat counts a failure and goes back to an earlier state if it has to.
 //
 // Calls that are out together when a store stalls fail together. That is one
@@ -228,6 +233,8 @@ func (b *breaker) retreat(p pass, starved bool) change {
 	case !s.recovering() || p.state() != s:
 		// In the normal state only a row of failures matters. In a phase, of
 		// several calls that failed together one steps back.
+	case b.wins >= makesUp:
+		b.wins -= makesUp
 	case s == Testing:
 		b.wins, b.from = 0, now
 	default:

@@ -71,7 +71,7 @@ type Config struct {
 // store, and what must be seen before the next step.
 type Phase struct {
 	Share     int           // percent of the keys
-	Successes int           // in a row
+	Successes int           // 19 make up for a failure
 	For       time.Duration // at least
 	Rate      int           // percent of calls that succeeded since the breaker closed, unless none failed for twice For
 }

@@ -11,9 +11,9 @@
 //	  └──── stabilizing <───── partial <───────────── testing
 //	             60 %             25 %      of keys       5 %
 //
-// From testing on, a failure steps back by one, and three in a row open the
-// breaker again. There is one breaker for a store, or one for each of its
-// [Shards], not one for each key.
+// From testing on, a failure that fewer than 19 successes of the phase make up
+// for steps back by one, and three in a row open the breaker again. There is one
+// breaker for a store, or one for each of its [Shards], not one for each key.
 //
 // Calls that fail together are one failure: it counts only if its call began
 // after the last one that counted. A time-out that this process noticed late,

@@ -135,24 +135,6 @@ func TestFailuresTogetherStepBackOnce(t *testing.T) {
 	})
 }
 
-func TestAFailureStartsTestingAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, s, f := open(t, failover.Config{})
-		closeBreaker(t, l, s, f)
-		time.Sleep(9 * time.Second)
-		succeed(t, l, 100)
-		f.set(cuts)
-		decide(t, l, "", critical("a"))
-		f.set(none)
-		time.Sleep(10*time.Second - time.Nanosecond)
-		succeed(t, l, 100)
-		wantState(t, s, failover.Testing)
-		time.Sleep(time.Nanosecond)
-		succeed(t, l, 1)
-		wantState(t, s, failover.Partial)
-	})
-}
-
 func TestSuccessesCountForThePhaseTheyWereAskedIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, f := open(t, failover.Config{Timeout: time.Hour})
@@ -176,31 +158,6 @@ func TestSuccessesCountForThePhaseTheyWereAskedIn(t *testing.T) {
 		wantState(t, s, failover.Partial)
 		succeed(t, l, 10)
 		wantState(t, s, failover.Stabilizing)
-	})
-}
-
-func TestRecoveryNeedsARateOfSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, s, f := open(t, failover.Config{})
-		closeBreaker(t, l, s, f)
-		for range 10 { // failures, but never three in a row
-			f.set(cuts)
-			decide(t, l, "", critical("a"))
-			f.set(none)
-			succeed(t, l, 1)
-		}
-		time.Sleep(10 * time.Second)
-		succeed(t, l, 4)
-		wantState(t, s, failover.Partial)
-		time.Sleep(20 * time.Second)
-		succeed(t, l, 10)
-		wantState(t, s, failover.Stabilizing)
-		time.Sleep(30 * time.Second)
-		// So far 24 of 34 calls succeeded; 190 of 200 are 95 %.
-		succeed(t, l, 165)
-		wantState(t, s, failover.Stabilizing)
-		succeed(t, l, 1)
-		wantState(t, s, failover.Normal)
 	})
 }
 

@@ -28,7 +28,7 @@ type Degraded struct {
 // Phase is one phase of recovery.
 type Phase struct {
 	Share     int           `yaml:"share" min:"1" max:"100" doc:"Percent of the keys that the store is asked about."`
-	Successes int           `yaml:"successes" min:"1" max:"1000000" doc:"How many in a row end the phase,"`
+	Successes int           `yaml:"successes" min:"1" max:"1000000" doc:"How many end the phase; 19 make up for a failure,"`
 	For       time.Duration `yaml:"for" max:"24h" doc:"after at least this time,"`
 	Rate      int           `yaml:"rate" min:"1" max:"100" doc:"if this percentage of calls succeeded."`
 }

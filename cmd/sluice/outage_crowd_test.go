@@ -93,7 +93,7 @@ func gather(t *testing.T, nodes []*process, many bool) *crowd {
 	ctx, stop := context.WithCancel(t.Context())
 	c := &crowd{
 		t: t, nodes: nodes, start: time.Now(), stop: stop, states: make([][]string, len(nodes)),
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512}},
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: 10 * time.Second}},
 	}
 	t.Cleanup(c.leave)
 	for kind, who := range outageCallers {

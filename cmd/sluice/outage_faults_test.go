@@ -100,7 +100,13 @@ func slow(t *testing.T) *fault {
 // disk mounts a small disk, which needs root, and returns functions that fill it and
 // make room again.
 func disk(t *testing.T, size string) (dir string, fill, clear func()) {
-	dir = t.TempDir()
+	dir, err := os.MkdirTemp("", "sluice-disk-") // which other users can get to
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0755"); err != nil {
 		t.Fatalf("a small disk cannot be mounted: %v", err)
 	}
@@ -108,6 +114,7 @@ func disk(t *testing.T, size string) (dir string, fill, clear func()) {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
+		os.Remove(dir)
 	})
 	ballast := filepath.Join(dir, "ballast")
 	return dir, func() {

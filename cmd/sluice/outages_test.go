@@ -105,7 +105,9 @@ func (o *outage) play(t *testing.T, long bool) *outageRun {
 	r := &outageRun{Name: o.name, Label: *outageLabel, From: from, To: to, Length: time.Since(c.start), Figures: c.figures(from, to), States: c.states}
 	r.Counts = make([][outcomes]int, r.Length/outageStep+1)
 	for i := range c.answers {
-		r.Counts[c.answers[i].begun/outageStep][c.answers[i].outcome]++
+		if a := &c.answers[i]; outageCallers[a.kind].name != web { // which are not told who decided
+			r.Counts[a.begun/outageStep][a.outcome]++
+		}
 	}
 	return r
 }
