@@ -18,11 +18,15 @@ type Mistake struct {
 	Path       string `json:"path"`                 // such as tiers.free.limits.search; "" for the whole file
 	Message    string `json:"message"`              // what is wrong and what was expected
 	Suggestion string `json:"suggestion,omitempty"` // what may have been meant
+	Warning    bool   `json:"warning,omitempty"`    // it is allowed, and hardly meant
 }
 
 func (m *Mistake) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: ", m.File, m.Line, m.Column)
+	if m.Warning {
+		b.WriteString("warning: ")
+	}
 	if m.Path != "" {
 		b.WriteString(m.Path + ": ")
 	}
@@ -54,6 +58,7 @@ type report struct {
 	keys   map[string]position // of the keys, by path
 	values map[string]position
 	list   Mistakes
+	warned Mistakes
 	more   int  // mistakes that were left out
 	closed bool // nothing more is to be said
 }
@@ -80,6 +85,17 @@ func (r *report) addKey(path, got string, names []string, format string, args ..
 		at = r.at(path)
 	}
 	r.put(at, path, nearest(got, names), fmt.Sprintf(format, args...))
+}
+
+// warn reports what is allowed at a path and hardly meant; got and names are as
+// in guess.
+func (r *report) warn(path, got string, names []string, format string, args ...any) {
+	at := r.at(path)
+	if len(r.warned) < maxMistakes {
+		r.warned = append(r.warned, Mistake{
+			File: r.file, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...), Suggestion: nearest(got, names), Warning: true,
+		})
+	}
 }
 
 func (r *report) put(at position, path, suggestion, message string) {

@@ -54,6 +54,7 @@ func Parse(name string, content []byte) (*Policy, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
+	p.Warnings = r.warned
 	sum := sha256.Sum256(content)
 	p.Revision = hex.EncodeToString(sum[:6])
 	return p, nil

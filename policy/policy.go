@@ -36,6 +36,9 @@ type Policy struct {
 	// refused. Deny is asked first.
 	Allow, Deny List
 
+	// Warnings are what the file may say and hardly means.
+	Warnings Mistakes
+
 	upgrades map[string]string
 	matcher  matcher
 }

@@ -103,8 +103,8 @@ func (r *router) collect() {
 	for name, i := range r.file.Idempotency.all() {
 		r.patterns("idempotency."+name+".match", i.Match, rule{set: -1, idempotency: i})
 	}
-	for _, method := range r.file.Exempt.Methods {
-		r.method(method)
+	for i, method := range r.file.Exempt.Methods {
+		r.method(fmt.Sprintf("exempt.methods[%d]", i), method)
 	}
 }
 
@@ -114,15 +114,28 @@ func (r *router) patterns(path string, list []Pattern, like rule) {
 		like.path = fmt.Sprintf("%s[%d]", path, i)
 		r.builder.add(int32(len(r.rules)), like.pattern)
 		r.rules = append(r.rules, like)
-		r.method(like.pattern.method)
+		r.method(like.path, like.pattern.method)
 	}
 }
 
-func (r *router) method(name string) {
-	if name != "" && !slices.Contains(r.methods, name) {
+// method adds a method that the file names. It may be one that nobody has
+// registered.
+func (r *router) method(path, name string) {
+	if name == "" || slices.Contains(knownMethods[:], name) {
+		return
+	}
+	if !slices.Contains(registered, name) {
+		r.warn(path, name, slices.Concat(knownMethods[1:], registered), "HTTP has no method %s", name)
+	}
+	if !slices.Contains(r.methods, name) {
 		r.methods = append(slices.Clip(r.methods), name)
 	}
 }
+
+// registered are the methods that IANA lists beside knownMethods, and PURGE.
+var registered = strings.Fields(`ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY
+	MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PRI PROPFIND PROPPATCH PURGE QUERY REBIND REPORT
+	SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL`)
 
 // at is the routes, by method, of paths that end in a state.
 func (r *router) at(state int32) []*Route {

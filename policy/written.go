@@ -1,6 +1,8 @@
 package policy
 
 import (
+	_ "embed" // zones.txt
+	"path"
 	"reflect"
 	"strconv"
 	"strings"
@@ -59,6 +61,12 @@ func (d *decoder) limit(path string, n *yaml.Node) (sluice.Limit, bool) {
 func nearestLimit(text string) string {
 	if amount, rest, ok := strings.Cut(text, "/"); ok {
 		period, more, spaced := strings.Cut(rest, " ")
+		if zone := nearestZone(more); spaced && zone != "" {
+			fixed := amount + "/" + period + " " + zone
+			if _, err := sluice.Parse(fixed); err == nil {
+				return fixed
+			}
+		}
 		digits := len(period) - len(strings.TrimLeft(period, "0123456789"))
 		unit := nearest(period[digits:], []string{"second", "minute", "hour", "day", "week", "month UTC"})
 		if fixed := amount + "/" + period[:digits] + unit; unit != "" {
@@ -72,6 +80,24 @@ func nearestLimit(text string) string {
 		return ""
 	}
 	return nearest(text, []string{unlimited})
+}
+
+//go:embed zones.txt
+var zoneNames string
+
+// nearestZone is the time zone that may have been meant: by a name, or by that of
+// a city alone.
+func nearestZone(name string) string {
+	zones := strings.Fields(zoneNames)
+	if zone := nearest(name, zones); zone != "" {
+		return zone
+	}
+	for _, zone := range zones {
+		if strings.EqualFold(strings.ReplaceAll(name, " ", "_"), path.Base(zone)) {
+			return zone
+		}
+	}
+	return ""
 }
 
 func (*Numbers) schema() schema {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -19,7 +22,7 @@ func policyCommand() *cobra.Command {
 	},
 		offline(&cobra.Command{
 			Use: "check FILE...", Short: "report all mistakes in policy files with line and column",
-			Long:    "No server is needed. The exit code is 2 if there are mistakes. Warnings are\nabout files without limits and about files of secrets that are not there.",
+			Long:    "No server is needed. The exit code is 2 if there are mistakes. Warnings are\nabout methods that HTTP does not have, files without limits, files of secrets that\nare not there, and tiers without a quota for times without the store.",
 			Example: "sluice policy check policy.yaml",
 		}, nil, checkPolicies),
 		offline(&cobra.Command{
@@ -50,8 +53,7 @@ func checkPolicies(_ context.Context, c *call) error {
 			if err := c.say("%s: ok, %s, revision %s", path, tiersOf(p), p.Revision); err != nil {
 				return err
 			}
-			for _, w := range policyWarnings(p) {
-				w = path + ": warning: " + w
+			for _, w := range policyWarnings(path, p) {
 				warnings = append(warnings, w)
 				if c.json {
 					continue
@@ -82,9 +84,13 @@ func tiersOf(p *policy.Policy) string {
 }
 
 // policyWarnings says what is not a mistake in a file, and hardly meant.
-func policyWarnings(p *policy.Policy) (all []string) {
+func policyWarnings(path string, p *policy.Policy) (all []string) {
+	for i := range p.Warnings {
+		all = append(all, p.Warnings[i].Error())
+	}
+	warn := func(format string, args ...any) { all = append(all, path+": warning: "+fmt.Sprintf(format, args...)) }
 	if d := p.Declared; len(d.System) == 0 && len(d.Resources) == 0 && len(d.Tiers) == 0 && len(d.Entities) == 0 {
-		all = append(all, "it declares no limits, so every request passes unless limits are stored in the catalog")
+		warn("it declares no limits, so every request passes unless limits are stored in the catalog")
 	}
 	if jwt := p.Identity.JWT; jwt != nil {
 		for _, f := range [][2]string{{"secret_file", jwt.SecretFile}, {"public_key_file", jwt.PublicKeyFile}, {"jwks_file", jwt.JWKSFile}} {
@@ -92,7 +98,18 @@ func policyWarnings(p *policy.Policy) (all []string) {
 				continue
 			}
 			if _, err := os.Stat(f[1]); err != nil {
-				all = append(all, fmt.Sprintf("identity.jwt.%s: %v; a server with this file does not start", f[0], err))
+				warn("identity.jwt.%s: %v; a server with this file does not start", f[0], err)
+			}
+		}
+	}
+	usual, quotas := failover.DefaultQuotas(), degraded(&p.Degraded).Quotas
+	if len(quotas) == 0 {
+		quotas = usual
+	}
+	if _, others := p.Degraded.Quotas[""]; !others {
+		for _, tier := range slices.Sorted(maps.Keys(p.Declared.Tiers)) {
+			if _, has := quotas[tier]; !has {
+				warn("tier %s has no quota for times without a shared store, so its callers get %s then: name it under degraded.quotas", tier, usual[""].Limit)
 			}
 		}
 	}

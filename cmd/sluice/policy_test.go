@@ -19,13 +19,20 @@ func TestPolicyCheckWarns(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"version: 1\n", "no limits"},
 		{"version: 1\nlimits: {all: {limit: 5/minute}}\n" + jwt, "identity.jwt.secret_file: "},
+		{"version: 1\nlimits:\n  all: {limit: 5/minute, match: GTE /api/**}\n", `policy.yaml:3:33: warning: limits.all.match[0]: HTTP has no method GTE; did you mean "GET"?`},
+		{"version: 1\nlimits: {all: {limit: 5/minute}}\nexempt: {methods: [OPTION]}\n", `exempt.methods[0]: HTTP has no method OPTION; did you mean "OPTIONS"?`},
+		{"version: 1\ntiers: {gold: {limits: {all: 5/minute}}}\nlimits: {all: {}}\n", "tier gold has no quota"},
+		{"version: 1\ntiers: {pro: {limits: {all: 5/minute}}, gold: {limits: {all: 9/minute}}}\ndefault_tier: pro\nlimits: {all: {}}\ndegraded: {quotas: {gold: 5/s}}\n", "tier pro has no quota"},
 	} {
 		if got, code := check(c.text); code != 0 || !strings.Contains(got, "warning: ") || !strings.Contains(got, c.want) {
 			t.Errorf("%q: exit %d, %q", c.text, code, got)
 		}
 	}
 	writeFile(t, dir, "secret", strings.Repeat("x", 32))
-	for _, text := range []string{"version: 1\nlimits: {all: {limit: 5/minute}}\n" + jwt, "version: 1\nsystem: {limit: {rpm: 1/minute}}\n"} {
+	for _, text := range []string{"version: 1\nlimits: {all: {limit: 5/minute}}\n" + jwt, "version: 1\nsystem: {limit: {rpm: 1/minute}}\n",
+		"version: 1\nlimits: {all: {limit: 5/minute, match: [PROPFIND /a, PURGE /b, get /c]}}\n",
+		"version: 1\ntiers: {pro: {limits: {all: 5/minute}}}\nlimits: {all: {}}\n",
+		"version: 1\ntiers: {gold: {limits: {all: 5/minute}}}\nlimits: {all: {}}\ndegraded: {quotas: {others: 1/s}}\n"} {
 		if got, code := check(text); code != 0 || got != "" {
 			t.Errorf("%q: exit %d, %q", text, code, got)
 		}
