@@ -23,6 +23,25 @@ func archiveName(namespace string, before time.Time) string {
 	return fmt.Sprintf("audit-%s-before-%s.jsonl.gz", cmp.Or(namespace, catalog.DefaultNamespace), before.UTC().Format("20060102T150405.000000Z"))
 }
 
+// moveAudit has events written to a new file, reads it back, and has the events
+// in it removed from the log. It returns how many these are; if there are none,
+// there is no file.
+func moveAudit(path string, write func(io.Writer) error, prune func(n int) error) (int, error) {
+	n, err := writeNew(path, func(f *os.File) (int, error) {
+		if err := write(f); err != nil {
+			return 0, err
+		}
+		return countArchived(f)
+	})
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	if err := prune(n); err != nil {
+		return n, fmt.Errorf("%s is written, and the log is as it was: %w", path, err)
+	}
+	return n, nil
+}
+
 // writeNew writes a file that appears under its name only when it is complete
 // and on the disk, and that must not exist. It writes none if write returns 0.
 func writeNew(path string, write func(*os.File) (int, error)) (n int, err error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -84,21 +85,16 @@ sluice audit archive --before 2026-01-01 -o 2025.jsonl.gz --keep`,
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			path = filepath.Join(path, archiveName(c.namespace, before.Time))
 		}
-		n, err := writeNew(path, func(f *os.File) (int, error) {
-			if err := c.client.ArchiveAudit(ctx, before.Time, f); err != nil {
-				return 0, err
-			}
-			return countArchived(f)
-		})
-		switch {
-		case err != nil:
+		prune := func(n int) error { return reason.client(c).PruneArchivedAudit(ctx, before.Time, n) }
+		if keep {
+			prune = func(int) error { return nil }
+		}
+		n, err := moveAudit(path, func(w io.Writer) error { return c.client.ArchiveAudit(ctx, before.Time, w) }, prune)
+		if err != nil {
 			return err
-		case n == 0:
+		}
+		if n == 0 {
 			path = ""
-		case !keep:
-			if err := reason.client(c).PruneArchivedAudit(ctx, before.Time, n); err != nil {
-				return fmt.Errorf("%s is written, and the log is as it was: %w", path, err)
-			}
 		}
 		text := fmt.Sprintf("%s: %d changes before %s", path, n, moment(before.Time))
 		switch {

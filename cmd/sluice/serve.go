@@ -35,6 +35,8 @@ type serveFlags struct {
 	grpc, envoy              string
 	adminToken, serviceToken string
 	tokens                   string
+	auditFolder              string
+	auditKeep                period
 }
 
 func serveCommand() *cobra.Command {
@@ -72,6 +74,9 @@ func (f *serveFlags) define(to *pflag.FlagSet) {
 	to.Var(address{&f.grpc, true}, "grpc-listen", "`address` for Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)")
 	to.StringVar(&f.envoy, "envoy-config", "", "`folder` with files of envoyproxy/ratelimit")
 	to.StringVar(&f.tokens, "tokens", "", "YAML `file` of secrets by name, each with a role, so that the audit log has people's names: alice: {role: admin, secret: …}")
+	to.StringVar(&f.auditFolder, "audit-archive", "", "`folder` that old changes of the audit log are moved to, every midnight in UTC; for one node of an installation")
+	f.auditKeep = period(defaultAuditKeep)
+	to.Var(&f.auditKeep, "audit-keep", "`duration` for which changes stay in the log with --audit-archive (default 90d)")
 	to.StringVar(&f.adminToken, "admin-token", "", "`secret` that allows everything; @file reads it from a file")
 	to.StringVar(&f.serviceToken, "service-token", "", "`secret` of trusted back-ends, which take for any entity; @file reads it from a file")
 }
@@ -235,6 +240,9 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	}
 	if access.Named != nil {
 		s.reloads = append(s.reloads, func() error { return f.readTokens(access.Named) })
+	}
+	if err := s.archiveAudit(f.auditFolder, time.Duration(f.auditKeep), log); err != nil {
+		return err
 	}
 	s.logHealth(time.Duration(f.healthLog), log)
 	if err := run.until(ctx, s.reload); err != nil {
