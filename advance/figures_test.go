@@ -88,19 +88,20 @@ func TestDenyCacheTellsCostsApart(t *testing.T) {
 	})
 }
 
-// TestWhatWasNotAskedIsUnknown: a limit that another one's refusal answers for
-// has no figures rather than none left.
-func TestWhatWasNotAskedIsUnknown(t *testing.T) {
+// TestOthersAreKnownBesideARefusal: a remembered refusal answers for a take only
+// when it is known what is left of its other limits.
+func TestOthersAreKnownBesideARefusal(t *testing.T) {
 	onNode(t, func(t *testing.T, _ *counting, l *sluice.Limiter) {
 		small, other := demand("small", "2/minute"), demand("other", "3/minute")
 		take(t, l, costing(small, 2))
 		take(t, l, small)
-		d := take(t, l, small, other)
-		if d.Source != sluice.FromDenyCache || !d.Results[1].Unknown || d.Results[0].Unknown {
-			t.Errorf("%+v", d)
+		for _, by := range []sluice.Source{sluice.FromStore, sluice.FromDenyCache} {
+			if d := take(t, l, small, other); d.Source != by || d.Results[1].Unknown || d.Results[1].Remaining.Whole() != 3 {
+				t.Errorf("%+v, want an answer by %s", d, by)
+			}
 		}
 		take(t, l, other)
-		if d = take(t, l, small, other); d.Results[1].Unknown || d.Results[1].Remaining.Thousandths() != 2*sluice.Token {
+		if d := take(t, l, small, other); d.Results[1].Remaining.Whole() != 2 {
 			t.Errorf("what is known is not shown: %+v", d.Results[1])
 		}
 	})

@@ -155,6 +155,12 @@ func (l *local) denied(cost int64, now time.Duration) bool {
 	return now < l.denyUntil && (cost == l.denyCost || cost > l.denyCost && !l.denyOnly)
 }
 
+// fits reports whether the store lately had enough for cost, and for those who
+// are asking it already.
+func (l *local) fits(cost int64, now time.Duration) bool {
+	return l.known && now-l.told < denyFor && l.ahead()+cost <= l.free+l.refilled(now)
+}
+
 // deny remembers a refusal that could pass after retry. How long other costs
 // have to wait follows from it unless they would wait for something else: the
 // next part of a sliding window to end, or what nodes hold to come back.

@@ -111,9 +111,11 @@ func holdable(dm *sluice.Demand) bool {
 	return false
 }
 
-// look finds out what can be decided here. The caller holds all locks.
+// look finds out what can be decided here. The caller holds all locks. A refusal
+// that is remembered is the answer only if it is the whole answer: if another
+// limit might have the caller wait for longer, the store says so.
 func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, epoch uint64, try int) outcome {
-	result := allLocal
+	result, doubtful := allLocal, false
 	for i := range seats {
 		st, dm := &seats[i], &demands[i]
 		st.what, st.local, st.ask = exactly, nil, nil
@@ -133,15 +135,15 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 			case dm.Shadow || dm.CountRefused: // the store counts them
 			case l.denied(cost, now):
 				st.what, result = denied, refused
-				l.refused += cost
+				continue
 			case l.spokenFor(cost, now):
 				st.what, result = turned, refused
-				l.refused += cost
-				l.turned += cost
+				continue
 			case canHold && now >= l.exactOnly && !l.probe && try < 3:
 				st.what = missing
 			}
 		}
+		doubtful = doubtful || st.local == nil || !st.local.fits(dm.Charge().Thousandths(), now)
 		if result != refused {
 			if st.what == missing && result != askStore {
 				result = wait
@@ -149,6 +151,9 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 				result = askStore
 			}
 		}
+	}
+	if result == refused && doubtful {
+		return askStore
 	}
 	return result
 }
@@ -220,13 +225,16 @@ func (s *Store) answer(t *sluice.Take, d *sluice.Decision, seats []seat, now tim
 		case denied:
 			s.figures(st.local, now, &results[i])
 			results[i].RetryAfter, results[i].Held = st.local.deniedFor(cost, now), st.local.denyHeld
+			st.local.refused += cost
 		case turned:
 			s.figures(st.local, now, &results[i])
 			results[i].RetryAfter = st.local.retryIn(cost, now)
+			st.local.refused += cost
+			st.local.turned += cost
 		case inHand:
 			s.spentOf(st.local, cost, d.Allowed, now, &results[i])
 		default:
-			s.figures(st.local, now, &results[i]) // not asked
+			s.figures(st.local, now, &results[i]) // not asked: it fits
 			results[i].Fits = true
 		}
 	}

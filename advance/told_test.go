@@ -96,3 +96,55 @@ func TestOwnHoldsDoNotDelay(t *testing.T) {
 		}
 	})
 }
+
+// TestARememberedRefusalIsTheWholeAnswer: a take that a limit has just refused is
+// also told of another limit that has it wait for longer, and whoever comes back
+// at the time told passes.
+func TestARememberedRefusalIsTheWholeAnswer(t *testing.T) {
+	for _, other := range []string{"40/20s sliding", "40/20s fixed", "2/s burst 40", "39/20s"} {
+		t.Run(other, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := holder(t, func(s sluice.Store) sluice.Store { return s })
+				both := func(a, b int64) sluice.Decision {
+					d, err := l.Take(t.Context(), costing(demand("a", "60/minute burst 5"), a), costing(demand("b", other), b))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return d
+				}
+				both(5, 39)
+				for range 3 {
+					if d := both(1, 1); d.Allowed {
+						t.Fatal("more than the burst passed")
+					}
+				}
+				d := both(1, 5)
+				if d.Allowed || d.Results[1].Fits {
+					t.Errorf("what does not fit is told to: %+v", d.Results)
+				}
+				time.Sleep(d.RetryAfter)
+				if again := both(1, 5); !again.Allowed {
+					t.Errorf("refused after the %s told, by %s", d.RetryAfter, again.Source)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusalsOfSeveralLimitsAreRemembered: the store is not asked for each take
+// that one of its limits refuses.
+func TestRefusalsOfSeveralLimitsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, nodes := cluster(t, 1)
+		l := sluice.New(nodes[0])
+		for range 1000 {
+			if _, err := l.Take(t.Context(), costing(demand("a", "5/hour"), 1), costing(demand("b", "300/minute sliding"), 1)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if s := nodes[0].Stats(); s.Exact > 10 {
+			t.Errorf("the store was asked %d times", s.Exact)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -57,7 +58,8 @@ const (
 // the end of a world, when nobody else asks and messages take no time.
 //
 // Each bucket is emptied. A caller is refused, and in some worlds another with a
-// greater cost after it; the last of them comes back. Sooner is not checked
+// greater cost after it, or one that wants of a second bucket as well, which is
+// empty, too; the last of them comes back. Sooner is not checked
 // where tokens were held, because they may be returned at any moment. While a
 // bucket stands still because the store's clock stepped back, the deny cache
 // estimates by refill, for a second at most; what is told after that is checked.
@@ -91,7 +93,11 @@ func (w *World) comeBackAlone() {
 			continue
 		}
 		cost := first
-		if oneIn(r, 2) {
+		if oneIn(r, 3) {
+			if t = a.withAnother(r, i, cost); t == nil || t.Err != nil || t.Decision.Allowed {
+				continue
+			}
+		} else if oneIn(r, 2) {
 			time.Sleep(between(r, time.Microsecond, max(min(t.Decision.RetryAfter/2, time.Second), time.Millisecond)))
 			cost = min(first+pick(r, sluice.Token, third), capacity)
 			if t = a.take(cost, false); t == nil || t.Err != nil || t.Decision.Allowed {
@@ -106,9 +112,25 @@ func (w *World) comeBackAlone() {
 type alone struct {
 	world  *World
 	bucket *Bucket
+	also   *Bucket // wanted one token of along with it, or nil
 	slot   int
 	op     *Op
 	asked  int
+}
+
+// withAnother empties another bucket than the one numbered i, and takes of both.
+func (a *alone) withAnother(r *rand.Rand, i int, cost int64) *Told {
+	w := a.world
+	also := &w.plan.Buckets[(i+1+r.IntN(len(w.plan.Buckets)))%len(w.plan.Buckets)]
+	if also.Key == a.bucket.Key || also.Limit.Algorithm == sluice.Concurrency {
+		return nil
+	}
+	b := &alone{world: w, bucket: also, slot: a.slot, op: &Op{N: 2000 + i, Kind: OpTake}}
+	if t := b.emptied(max(also.at(w.planNow()).Capacity().Thousandths()/3/sluice.Token, 1)*sluice.Token, sluice.Token); t == nil || t.Err != nil {
+		return nil
+	}
+	a.also = also
+	return a.take(cost, false)
 }
 
 func (a *alone) take(cost int64, peek bool) *Told {
@@ -116,6 +138,9 @@ func (a *alone) take(cost int64, peek bool) *Told {
 	a.asked++
 	t := &Told{Op: a.op, Caller: a.op.caller(a.asked), Take: &sluice.Take{Peek: peek, Demands: []sluice.Demand{
 		{Key: a.bucket.Key, Limit: a.bucket.at(w.planNow()), Cost: sluice.Thousandths(cost), Critical: a.bucket.Critical}}}}
+	if a.also != nil {
+		t.Take.Demands = append(t.Take.Demands, sluice.Demand{Key: a.also.Key, Limit: a.also.at(w.planNow()), Cost: sluice.Tokens(1), Critical: a.also.Critical})
+	}
 	if !w.ask(context.Background(), t, a.slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
 		err = n.limiter.Decide(ctx, t.Take, &d)
 		return d, err
@@ -152,18 +177,21 @@ func (a *alone) back(t *Told, cost int64) {
 		}
 	}
 	w, wait := a.world, t.Decision.RetryAfter
-	if wait > longEnough || blocked(t, cost) {
+	if wait > longEnough || blocked(t) {
 		return
 	}
 	early := soonest
 	if t.Decision.Source == sluice.FromDenyCache {
 		early = 2 * usual // what the answer took that it repeats
 	}
-	if holdAhead(a.bucket.Limit) {
-		early = breather
+	held := false // what is held may be returned meanwhile
+	for i := range t.Take.Demands {
+		dm := &t.Take.Demands[i]
+		if holdAhead(dm.Limit) {
+			early = breather
+		}
+		held = held || t.Decision.Results[i].Held || w.heldOf(dm.Key)
 	}
-	// What is held may be returned meanwhile.
-	held := t.Decision.Results[0].Held || w.heldOf(a.bucket.Key)
 	if wait > early {
 		time.Sleep(wait - early)
 		if p := a.take(cost, true); !held && p != nil && p.Err == nil && p.Decision.Allowed {
@@ -172,18 +200,22 @@ func (a *alone) back(t *Told, cost int64) {
 		wait = early
 	}
 	time.Sleep(wait)
-	if b := a.take(cost, false); b != nil && b.Err == nil && !b.Decision.Allowed && !blocked(b, cost) {
+	if b := a.take(cost, false); b != nil && b.Err == nil && !b.Decision.Allowed && !blocked(b) {
 		w.fail("refusals", "%s of %s, %s, does not pass after the %s that were told by %s: by %s in %s", sluice.Thousandths(cost), a.bucket.Key,
 			t.Take.Demands[0].Limit, t.Decision.RetryAfter, t.Decision.Source, b.Decision.Source, b.Decision.RetryAfter)
 	}
 }
 
 // blocked reports whether only somebody before it in line is in the way of a
-// cost. Times are told as if that one were served in time. If its caller has
+// take. Times are told as if that one were served in time. If its caller has
 // gone without a word, its ticket has yet to lapse.
-func blocked(t *Told, cost int64) bool {
-	r := &t.Decision.Results[0]
-	return r.Held && cost <= r.Free.Thousandths()
+func blocked(t *Told) bool {
+	for i := range t.Take.Demands {
+		if r := &t.Decision.Results[i]; r.Held && t.Take.Demands[i].Charge().Thousandths() <= r.Free.Thousandths() {
+			return true
+		}
+	}
+	return false
 }
 
 // placesFree comes back when a place is free at the latest.
