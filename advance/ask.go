@@ -133,18 +133,18 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	if err != nil {
 		l.exactOnly = now + gap
 		if r.Previous.Seq != 0 {
-			s.sendAgain(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.Previous, Spent: r.Spent})
+			s.sendSoon(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.Previous, Spent: r.Spent})
 		}
 		if maybe(err) { // what was granted is not missed
-			s.sendAgain(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.ID})
+			s.sendSoon(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.ID})
 		}
 		return
 	}
 	if l.limit != r.Limit {
 		// Meanwhile somebody came with another limit, about which this says
 		// nothing. What was granted goes back.
-		if g.Amount.Thousandths() > 0 && l.settle.id.Seq == 0 {
-			l.settle = hold{id: r.ID, amount: g.Amount.Thousandths(), left: g.Amount.Thousandths(), until: sent + g.Expires.Sub(g.Now), epoch: epoch}
+		if g.Amount.Thousandths() > 0 {
+			s.sendSoon(sluice.HoldReturn{Key: r.Key, Limit: l.limit, ID: r.ID})
 		}
 		return
 	}

@@ -38,7 +38,7 @@ func (s *Store) giveBack(ctx context.Context, returns []sluice.HoldReturn) error
 		return nil
 	}
 	if err := s.inner.Return(ctx, returns); err != nil {
-		s.sendAgain(returns...)
+		s.sendSoon(returns...)
 		return err
 	}
 	s.confirmed(returns...)
@@ -58,8 +58,8 @@ type unconfirmedReturn struct {
 	until time.Duration
 }
 
-// sendAgain has the housekeeper send returns again.
-func (s *Store) sendAgain(returns ...sluice.HoldReturn) {
+// sendSoon has the housekeeper send returns, until the store has heard them.
+func (s *Store) sendSoon(returns ...sluice.HoldReturn) {
 	now, _ := s.clock.now()
 	u := &s.unconfirmed
 	u.mu.Lock()
@@ -128,7 +128,7 @@ func (s *Store) reportBatch(ctx context.Context, returns []sluice.HoldReturn) er
 	sent, _ := s.clock.now()
 	err := s.inner.Hold(ctx, requests, grants)
 	if maybe(err) {
-		s.sendAgain(returns...)
+		s.sendSoon(returns...)
 		return err
 	}
 	// Those that were not asked for can be returned all the same.

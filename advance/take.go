@@ -158,11 +158,15 @@ func (s *Store) look(seats []seat, demands []sluice.Demand, now time.Duration, e
 	return result
 }
 
-// start makes l ready for another limit. What was held under the old one
-// lapses with its expiry.
+// start makes l ready for another limit. What was held under the old one is
+// returned, and what a take that is under way has spent of it counts as used.
 func (s *Store) start(l *local, limit sluice.Limit) {
 	l.limit, l.spec, l.known = limit, nil, false
-	l.holds, l.settle, l.unsaid = [2]hold{}, hold{}, 0
+	for _, h := range []*hold{&l.settle, &l.holds[0], &l.holds[1]} {
+		h.pending = 0
+	}
+	s.sendSoon(l.returns(nil)...)
+	l.unsaid = 0
 	l.denyUntil, l.shortOf = 0, 0
 	l.asked, l.spent, l.turned, l.rate = 0, 0, 0, 0
 }

@@ -148,3 +148,33 @@ func TestRefusalsOfSeveralLimitsAreRemembered(t *testing.T) {
 		}
 	})
 }
+
+// TestAChangeOfTheLimitReturnsWhatIsHeld: under another limit nothing is used but
+// what was taken.
+func TestAChangeOfTheLimitReturnsWhatIsHeld(t *testing.T) {
+	for _, limits := range [][]string{
+		{"1000/day UTC", "1010/day UTC", "1020/day UTC", "900/day UTC"},
+		{"1000/day", "2000/day", "1500/day"},
+		{"1000/6h fixed", "2000/6h fixed"},
+	} {
+		t.Run(limits[0], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, nodes := cluster(t, 3)
+				taken := int64(0)
+				for _, limit := range limits {
+					for i := range 30 {
+						take(t, sluice.New(nodes[i%3]), demand("a", limit))
+						taken++
+						time.Sleep(10 * time.Millisecond)
+					}
+				}
+				time.Sleep(13 * time.Second)
+				last := demand("a", limits[len(limits)-1])
+				d, err := sluice.New(store).Peek(t.Context(), last)
+				if used := last.Limit.Capacity().Whole() - d.Results[0].Remaining.Whole(); err != nil || used > taken {
+					t.Errorf("%d are used and %d were taken: %v", used, taken, err)
+				}
+			})
+		})
+	}
+}

@@ -15,6 +15,8 @@ import (
 //   - Held is not used: it is at least the capacity less all that was ever
 //     consumed, whoever holds how much. What was held and not returned in time
 //     counts as consumed, because its node may have spent it.
+//   - Without faults nothing that is held lapses, because then it would count as
+//     used: it is spent, or comes back.
 //   - What the store can give is at most what remains.
 //   - A bucket in which something is used is full again later, not now; a
 //     window is at its end.
@@ -29,6 +31,13 @@ func (w *World) figures() (failures []Failure) {
 	fail := func(t *Told, i int, format string, args ...any) {
 		failures = append(failures, Failure{"figures", t.Return.At, fmt.Sprintf("caller %d, %s by %s: ",
 			t.Caller>>16-1, t.Take.Demands[i].Key, t.Decision.Source) + fmt.Sprintf(format, args...)})
+	}
+	if len(w.plan.Faults) == 0 {
+		for k, h := range w.store.holds {
+			if !h.closed && !h.brief {
+				failures = append(failures, Failure{"figures", w.ended.At, fmt.Sprintf("%s of %s that a node held have lapsed", sluice.Thousandths(h.amount), k.key)})
+			}
+		}
 	}
 	consumed := w.consumption()
 	for _, t := range w.told {

@@ -149,6 +149,7 @@ type held struct {
 	amount  int64
 	expires time.Time
 	closed  bool // in time
+	brief   bool // it ends with its window
 }
 
 func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error {
@@ -160,7 +161,7 @@ func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error
 			r, g := &requests[i], &grants[i]
 			t.report(r.Key, r.Previous, r.Spent.Thousandths(), g.Remaining.Thousandths(), r.Limit)
 			if g.Amount.Thousandths() > 0 {
-				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount.Thousandths(), expires: g.Expires}
+				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount.Thousandths(), expires: g.Expires, brief: g.Expires.Sub(g.Now) < r.TTL}
 			}
 		}
 		return nil
