@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,32 +23,22 @@ import (
 	server "go.temporal.io/server/temporal"
 	"go.temporal.io/server/temporaltest"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 )
 
 var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
-// requests are what the server was asked, by method and what it was about.
+// requests counts what the server was asked, by method.
 var requests = calls{counts: map[string]int{}}
 
 type calls struct {
 	mu     sync.Mutex
 	counts map[string]int
-	keys   map[string]bool // the credentials that came along
 }
 
 func (c *calls) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	method := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
 	c.mu.Lock()
 	c.counts[method]++
-	if md, ok := metadata.FromIncomingContext(ctx); ok {
-		for _, key := range md.Get("authorization") {
-			if c.keys == nil {
-				c.keys = map[string]bool{}
-			}
-			c.keys[key] = true
-		}
-	}
 	c.mu.Unlock()
 	return handle(ctx, request)
 }
@@ -56,11 +47,7 @@ func (c *calls) intercept(ctx context.Context, request any, info *grpc.UnaryServ
 func (c *calls) snapshot() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counts := map[string]int{}
-	for method, n := range c.counts {
-		counts[method] = n
-	}
-	return counts
+	return maps.Clone(c.counts)
 }
 
 // shared is the server that the tests share. Each has its own task queue and
