@@ -1,12 +1,14 @@
 package failover_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/memory"
 )
 
 // shared is a demand on a limit of all callers.
@@ -85,6 +87,7 @@ func TestCensus(t *testing.T) {
 			t.Errorf("%d nodes before any is counted", n)
 		}
 		for i := range nodes {
+			nodes[i].Name = fmt.Sprint("node ", i)
 			nodes[i].Start(s)
 			defer nodes[i].Close()
 		}
@@ -92,6 +95,10 @@ func TestCensus(t *testing.T) {
 		want(3)
 		time.Sleep(time.Hour)
 		want(3)
+		known := nodes[0].Known()
+		if len(known) != 3 || known[2].Name != "node 2" || time.Since(known[2].Heard) > 21*time.Second || known[2].Heard.After(time.Now()) {
+			t.Errorf("at %s: %+v", time.Now(), known)
+		}
 		f.set(refuses)
 		time.Sleep(time.Minute)
 		want(3) // the last that is known
@@ -103,5 +110,52 @@ func TestCensus(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		want(2)
+		if known := nodes[1].Known(); len(known) != 2 {
+			t.Errorf("%+v", known)
+		}
 	})
+}
+
+// TestNodesThatLostTheStoreAddTheirPartsOnly takes all there is of a shared limit on
+// three nodes, some of which have lost the store. Together that is at most (1 +
+// lost/nodes) times the limit.
+func TestNodesThatLostTheStoreAddTheirPartsOnly(t *testing.T) {
+	for lost := range 4 {
+		synctest.Test(t, func(t *testing.T) {
+			inner, err := memory.Open(memory.Config{Log: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var nodes [3]struct {
+				*faulty
+				store  *failover.Store
+				census failover.Census
+			}
+			for i := range nodes {
+				n := &nodes[i]
+				n.faulty, n.census.Name = &faulty{Store: inner, checked: true}, fmt.Sprint(i)
+				if n.store, err = failover.New(n.faulty, failover.Config{Log: quiet, Nodes: n.census.Nodes}); err != nil {
+					t.Fatal(err)
+				}
+				n.census.Start(n.store)
+				defer n.store.Close()
+				defer n.census.Close()
+			}
+			time.Sleep(11 * time.Second)
+			for i := range lost {
+				nodes[i].set(refuses)
+			}
+			passed := 0
+			for i := range nodes {
+				passed += spend(t, sluice.New(nodes[i].store), "free", shared("300/d"))
+			}
+			want := 300 + 100*lost
+			if lost == 3 {
+				want = 300 // nobody asks the store
+			}
+			if passed != want {
+				t.Errorf("%d of 3 nodes lost the store: %d passed of 300, want %d", lost, passed, want)
+			}
+		})
+	}
 }

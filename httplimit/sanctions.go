@@ -42,9 +42,12 @@ func (g *Gate) emergency(c *Call) {
 	c.Labels = append(c.Labels, "emergency")
 }
 
-// seen tells the guard of the request.
+// seen tells the guard of the request, unless it does not pass for the store's
+// sake: whoever tries again then is not to blame.
 func (g *Gate) seen(c *Call) {
-	if a := &c.Policy.Abuse; a.Ban != nil || a.Emergency != nil {
+	a := &c.Policy.Abuse
+	away := c.Outcome == Unavailable || c.Outcome == Refused && c.Decision.Source >= sluice.Degraded
+	if (a.Ban != nil || a.Emergency != nil) && !away {
 		refused := c.Outcome == Refused || c.Outcome == Invalid
 		g.config.Abuse.Seen(a, c.Identity.Entity, refused)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/httplimit/abuse"
 )
@@ -108,6 +110,33 @@ func TestRefusalsAreWrittenDownBesideTheRequests(t *testing.T) {
 	for _, r := range written {
 		if r.Tier != "free" || strings.Contains(r.Address, "203") {
 			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// While the store is away nobody is banned for going on, nor put under the
+// emergency limit.
+func TestNobodyIsBannedForTheStoresSake(t *testing.T) {
+	guard, err := abuse.New(abuse.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded, err := failover.New(awayStore(t), failover.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { guarded.Close() })
+	text := sample + "abuse: {ban: {refusals: 3, within: 1m, for: 10m}, emergency: {factor: 2, baseline: 1ms, at_least: 10/s, limit: 1/hour, for: 10m}}\n"
+	for name, store := range map[string]sluice.Store{"local quota": guarded, "unavailable": awayStore(t)} {
+		s := serve(t, gate(t, text, func(c *httplimit.Config) { c.Abuse, c.Limiter = guard, sluice.New(store) }).Wrap(http.HandlerFunc(hello)))
+		refused := 0
+		for range 40 {
+			if a := ask(t, s.URL, "GET", "/", "X-API-Key", "free"); a.StatusCode != 200 {
+				refused++
+			}
+		}
+		if refused < 30 || len(guard.List()) != 0 {
+			t.Errorf("%s: %d refused, and then %+v", name, refused, guard.List())
 		}
 	}
 }

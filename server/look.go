@@ -16,6 +16,7 @@ var lookRoutes = []route{
 	{"GET /v1/status/{entity}/{resource}", RoleTake | RoleRead, (*server).status},
 	{"GET /v1/status/{entity}", RoleTake | RoleRead, (*server).status},
 	{"GET /v1/buckets", RoleRead, (*server).buckets},
+	{"GET /v1/nodes", RoleRead, (*server).nodes},
 	{"GET /v1/me", RoleNone, (*server).me},
 	{"POST /v1/explain", RoleTake | RoleRead, (*server).explain},
 	{"POST /v1/explain/request", RoleRead, (*server).explainRequest},

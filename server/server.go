@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/schedule"
@@ -43,6 +44,9 @@ type Config struct {
 	// failover. Nil leaves it out.
 	StoreState func() string
 
+	// Nodes lists the nodes that share the store. Nil lists none.
+	Nodes func() client.NodeList
+
 	// Thresholds are the utilizations at which a limit raises an alarm.
 	Thresholds catalog.Thresholds
 
@@ -52,7 +56,7 @@ type Config struct {
 	// Access controls who may do what.
 	Access Access
 
-	// LookOnly leaves out every endpoint but status, buckets, me and explain,
+	// LookOnly leaves out every endpoint but status, buckets, nodes, me and explain,
 	// so that nothing can be changed.
 	LookOnly bool
 
@@ -69,6 +73,7 @@ type server struct {
 	gate       *httplimit.Gate
 	activity   *Activity
 	storeState func() string
+	listNodes  func() client.NodeList
 	slots      *schedule.Scheduler
 	replays    *idempotency.Keeper
 	door       *doorman
@@ -89,7 +94,7 @@ func Handler(config Config) (http.Handler, error) {
 	s := &server{
 		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
 		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
-		storeState: config.StoreState, thresholds: config.Thresholds, behind: config.Behind,
+		storeState: config.StoreState, listNodes: config.Nodes, thresholds: config.Thresholds, behind: config.Behind,
 	}
 	if s.log == nil {
 		s.log = slog.Default()

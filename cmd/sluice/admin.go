@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/failover"
 )
 
 // readyTimeout is how long a check of readiness may take.
@@ -60,6 +61,15 @@ func (s *stack) storeState() func() string {
 		return nil
 	}
 	return func() string { return s.degraded.State().String() }
+}
+
+// storeReady reports whether a shared store is asked.
+func (s *stack) storeReady() bool {
+	if s.degraded == nil {
+		return true
+	}
+	state := s.degraded.State()
+	return state != failover.Open && state != failover.HalfOpen
 }
 
 // ready reports whether requests should be sent here: 503 while it shuts down, or

@@ -141,7 +141,7 @@ func (s *stack) look(mux *http.ServeMux, l *listening, alerts catalog.Thresholds
 		access.Certificates = server.RoleRead
 	}
 	handler, err := server.Handler(server.Config{
-		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Gate: s.gate, StoreState: s.storeState(),
+		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Gate: s.gate, StoreState: s.storeState(), Nodes: s.nodes,
 		Thresholds: alerts, Access: access, LookOnly: true, Log: log,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ var lookAt = map[string]string{
 	"GET /v1/status/{entity}/{resource}": "",
 	"GET /v1/buckets":                    "",
 	"GET /v1/me":                         "",
+	"GET /v1/nodes":                      "",
 	"POST /v1/explain":                   `{"entity":"alice","resource":"api"}`,
 	"POST /v1/explain/request":           `{"path":"/"}`,
 }
@@ -44,6 +45,7 @@ func TestGatewayIsLookedAt(t *testing.T) {
 		{"top --once", "17"},
 		{"top --once --json", `"allowed": 3`},
 		{"status 127.0.0.1", "100/minute burst 20"},
+		{"nodes", "(this one)"},
 		{"explain alice api", "a take would be allowed"},
 		{"explain --path / --address 127.0.0.1", "100/minute burst 20"},
 	} {

@@ -33,6 +33,7 @@ type serveFlags struct {
 	places
 	listening
 	grpc, envoy              string
+	localQuotas              bool
 	adminToken, serviceToken string
 	tokens                   string
 	auditFolder              string
@@ -73,6 +74,7 @@ sluice serve --store redis://127.0.0.1:6379 --catalog postgres://localhost/sluic
 func (f *serveFlags) define(to *pflag.FlagSet) {
 	to.Var(address{&f.grpc, true}, "grpc-listen", "`address` for Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)")
 	to.StringVar(&f.envoy, "envoy-config", "", "`folder` with files of envoyproxy/ratelimit")
+	to.BoolVar(&f.localQuotas, "envoy-local-quotas", false, "let local quotas answer Envoy while the store is away; otherwise that is an error, and Envoy's failure_mode_deny decides")
 	to.StringVar(&f.tokens, "tokens", "", "YAML `file` of secrets by name, each with a role, so that the audit log has people's names: alice: {role: admin, secret: …}")
 	to.StringVar(&f.auditFolder, "audit-archive", "", "`folder` that old changes of the audit log are moved to, every midnight in UTC; for one node of an installation")
 	f.auditKeep = period(defaultAuditKeep)
@@ -202,7 +204,8 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	mux.Handle("/auth", auth)
 	behind := map[string]http.Handler{}
 	if f.envoy != "" {
-		service, err := envoy.Open(envoy.Config{Limiter: s.limiter, Exact: s.exact, Dir: f.envoy, Settings: swapped.Settings, Log: log})
+		swapped.Settings.LocalQuotas = f.localQuotas
+		service, err := envoy.Open(envoy.Config{Limiter: s.limiter, Exact: s.exact, Dir: f.envoy, Settings: swapped.Settings, Ready: s.storeReady, Log: log})
 		if err != nil {
 			return err
 		}
@@ -213,6 +216,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		} else {
 			behind["/json"] = service.Handler()
 		}
+		mux.Handle("/healthcheck", service.Handler())
 		options := append(envoy.ServerOptions(swapped.ConnectionAge, swapped.ConnectionGrace), s.tracing.ServerOptions()...)
 		options = append(options, grpc.ChainStreamInterceptor(run.endStream))
 		if tlsConfig != nil {
@@ -300,7 +304,7 @@ func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access s
 	}
 	handler, err := server.Handler(server.Config{
 		Limiter: s.limiter, Catalog: s.catalog, Gate: s.gate, Activity: s.activity, Slots: scheduler, Replays: keeper,
-		StoreState: s.storeState(), Thresholds: alerts, Behind: behind, Access: access, Log: log,
+		StoreState: s.storeState(), Nodes: s.nodes, Thresholds: alerts, Behind: behind, Access: access, Log: log,
 	})
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func (s *stack) close() error {
 
 // open builds the stack. What was opened is closed again if something fails.
 func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error) {
-	s = &stack{registry: prometheus.NewRegistry(), activity: server.NewActivity(0), pools: map[string]metrics.Pooled{}}
+	s = &stack{registry: prometheus.NewRegistry(), census: failover.Census{Name: nodeName()}, activity: server.NewActivity(0), pools: map[string]metrics.Pooled{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

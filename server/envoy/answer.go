@@ -38,18 +38,20 @@ func (c *call) answer(request *pb.RateLimitRequest) *pb.RateLimitResponse {
 		case f.rule == nil:
 			continue
 		}
-		if f.result.Unknown && !f.over { // nobody knows what is left
-			st.CurrentLimit = f.rule.current
+		if f.result.Unknown && !f.over { // nobody knows what is left, and of what
 			continue
 		}
 		reset := &resets[next]
 		next++
-		st.CurrentLimit, st.DurationUntilReset = f.rule.current, reset
+		st.DurationUntilReset = reset
 		reset.Seconds = f.resetIn()
+		if !f.result.Unknown { // or a local quota has decided
+			st.CurrentLimit = f.rule.current
+		}
 		if !f.over {
 			st.LimitRemaining = uint32(f.result.Remaining.Whole())
 		}
-		if st.LimitRemaining < least {
+		if st.LimitRemaining < least && !f.result.Unknown {
 			closest, least = i, st.LimitRemaining
 		}
 		if !f.over || f.rule.shadow {
@@ -62,7 +64,9 @@ func (c *call) answer(request *pb.RateLimitRequest) *pb.RateLimitResponse {
 		}
 		st.Code = pb.RateLimitResponse_OVER_LIMIT
 		response.OverallCode = pb.RateLimitResponse_OVER_LIMIT
-		closest, least = i, 0
+		if !f.result.Unknown {
+			closest, least = i, 0
+		}
 	}
 	if set.Headers && closest >= 0 {
 		response.ResponseHeadersToAdd = c.headers(&c.found[closest], &statuses[closest])
@@ -80,7 +84,7 @@ func (c *call) answer(request *pb.RateLimitRequest) *pb.RateLimitResponse {
 // resetIn is how many seconds the current window goes on. Other limits have
 // no window; theirs is until the same hits could pass, or until all is back.
 func (f *found) resetIn() int64 {
-	if f.rule.limit.Algorithm == sluice.FixedWindow {
+	if f.rule.limit.Algorithm == sluice.FixedWindow && !f.result.Unknown {
 		period := int64(f.rule.limit.Period / time.Second)
 		if f.rule.limit.Period%time.Second == 0 {
 			return period - f.time.Unix()%period

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/sluice-go/sluice"
 )
@@ -167,6 +168,9 @@ func (c *call) takeAll(ctx context.Context, which []int, look bool) error {
 	}
 	if err := limiter.Decide(ctx, &c.take, &c.decision); err != nil {
 		return err
+	}
+	if c.decision.Source >= sluice.Degraded && !c.service.settings.LocalQuotas {
+		return fmt.Errorf("%w: the decision is %s", sluice.ErrUnavailable, c.decision.Source)
 	}
 	for n, i := range which {
 		f := &c.found[i]

@@ -36,6 +36,10 @@ type Config struct {
 
 	Settings Settings
 
+	// Ready reports whether the store can be asked. While it cannot, the service is
+	// unhealthy. Nil means always.
+	Ready func() bool
+
 	// Log gets what goes wrong, and when the files were loaded. Nil means
 	// slog.Default.
 	Log *slog.Logger
@@ -56,6 +60,7 @@ type Service struct {
 	tree      atomic.Pointer[tree]
 	counts    registry
 	health    *health.Server
+	ready     func() bool
 	stopped   atomic.Bool // healthy no more, because it is about to end
 
 	loading sync.Mutex // one at a time
@@ -78,7 +83,7 @@ func Open(config Config) (*Service, error) {
 	}
 	s := &Service{
 		limiter: config.Limiter, exact: cmp.Or(config.Exact, config.Limiter), dir: config.Dir, settings: config.Settings.withDefaults(), log: defaultLog(config.Log),
-		health: health.NewServer(),
+		health: health.NewServer(), ready: config.Ready,
 	}
 	s.namespace = keyPart([]byte(s.settings.KeyPrefix))
 	s.calls.New = func() any { return &call{} }
@@ -106,7 +111,7 @@ func (s *Service) Drain() {
 const healthName = "ratelimit"
 
 func (s *Service) healthy() bool {
-	return !s.stopped.Load() && (!s.settings.NeedDomain || len(s.tree.Load().domains) > 0)
+	return !s.stopped.Load() && (s.ready == nil || s.settings.LocalQuotas || s.ready()) && (!s.settings.NeedDomain || len(s.tree.Load().domains) > 0)
 }
 
 func (s *Service) checkHealth() {

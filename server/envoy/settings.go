@@ -49,6 +49,11 @@ type Settings struct {
 	// RUNTIME_WATCH_ROOT were false.
 	PlainNames bool
 
+	// LocalQuotas lets local quotas decide while the store is away. Otherwise
+	// that is an error, as in envoyproxy/ratelimit, and Envoy's
+	// failure_mode_deny decides.
+	LocalQuotas bool
+
 	// NeedDomain makes the service healthy only with at least one domain:
 	// HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED.
 	NeedDomain bool

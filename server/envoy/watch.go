@@ -18,9 +18,12 @@ const (
 	// change: not every file system tells, and a link further up may have
 	// been replaced.
 	lookEvery = 5 * time.Second
+
+	// healthEvery is how often health follows readiness.
+	healthEvery = time.Second
 )
 
-// watch reads the files again when they change.
+// watch reads the files again when they change, and follows readiness.
 type watch struct {
 	service *Service
 	events  *fsnotify.Watcher // nil if the system has none to give
@@ -89,10 +92,15 @@ func (w *watch) run() {
 	defer regularly.Stop()
 	settled := time.NewTimer(lookEvery)
 	defer settled.Stop()
+	health := time.NewTicker(healthEvery)
+	defer health.Stop()
 	for {
 		select {
 		case <-w.stop:
 			return
+		case <-health.C:
+			w.service.checkHealth()
+			continue
 		case _, ok := <-events:
 			if !ok {
 				events = nil
