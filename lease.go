@@ -38,7 +38,7 @@ func (l *Limiter) WaitAcquire(ctx context.Context, t Take) (*Lease, Decision, er
 // leaseOf is the lease that was granted, if any. One that may have been, and
 // whose id nobody knows, is abandoned.
 func (l *Limiter) leaseOf(ctx context.Context, t *Take, d *Decision, err error, anonymous bool) *Lease {
-	if err == nil && d.Allowed {
+	if err == nil && d.Allowed && len(d.Demands) > 0 {
 		return l.Lease(t.ID)
 	}
 	if anonymous && (d.Source == Unknown || errors.Is(err, ErrUnknown)) {

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -117,6 +118,12 @@ type Take struct {
 
 	// Priority orders waiting callers; see [Limiter.Wait].
 	Priority Priority
+
+	// Resolve, if set, gives the take its demands again, in a new slice,
+	// before each time a waiting caller asks, every two seconds at least:
+	// limits may change meanwhile. Where it leaves none, nothing limits the
+	// take any more and it is allowed, without a lease. An error ends the wait.
+	Resolve func(context.Context, *Take) error
 
 	// Ticket is the caller's place in line. [Limiter.Wait] sets it.
 	Ticket Ticket

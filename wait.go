@@ -47,6 +47,10 @@ const (
 	// leaveWithin is how long taking a ticket out may take; it lapses anyway.
 	leaveWithin = 250 * time.Millisecond
 
+	// tellWithin is how long it may take to find out what a caller that gave up
+	// is told.
+	tellWithin = time.Second
+
 	// answerWithin is how long the store may take to answer a caller that gave
 	// up while it was asked, since without an answer nobody knows whether
 	// something was consumed.
@@ -65,9 +69,12 @@ const (
 // trip later, others may pass. Nothing is consumed until then, so giving up costs
 // nobody anything.
 //
-// The error is a *[RefusedError] if it could wait for ever, and wraps
-// both ctx's error and the *[RefusedError] of the last answer if ctx ended.
-// Then nothing is consumed. If ctx ends while the store is being asked, Wait
+// Limits may change while a caller waits; see [Take.Resolve].
+//
+// The error is a *[RefusedError] if it could wait for ever. If ctx ended, it
+// wraps ctx's error and a *[RefusedError] that says what is in the way then, or
+// [ErrUnavailable] if the store does not say within a second; nothing is
+// consumed. If ctx ends while the store is being asked, Wait
 // returns what the store answers, within 5 s; only if no answer comes may
 // something have been consumed, and the error is [ErrUnknown].
 func (l *Limiter) Wait(ctx context.Context, t Take) (Decision, error) {
@@ -76,14 +83,8 @@ func (l *Limiter) Wait(ctx context.Context, t Take) (Decision, error) {
 
 func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	var d Decision
-	if t.Peek {
-		return d, badField("take.peek", true, "a peek cannot wait")
-	}
-	if i := slices.IndexFunc(t.Demands, func(d Demand) bool { return d.CountRefused }); i >= 0 {
-		return d, badField(fmt.Sprintf("take.demands[%d].countRefused", i), true, "waiting would count each attempt")
-	}
 	t.Ticket = Ticket{} // only the first in line has one
-	if err := t.normalize(); err != nil {
+	if err := t.normalizeWait(); err != nil {
 		return d, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -102,7 +103,7 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	l.watch()
 	l.lines.stand(w, busy)
 	defer l.lines.stand(w, nil)
-	d, err := l.lead(ctx, t, w, d)
+	d, err := l.lead(ctx, t, w)
 	if l.observer != nil {
 		l.observer.Waited(t, time.Since(w.arrived), err == nil)
 	}
@@ -164,20 +165,32 @@ func (l *Limiter) watch() {
 	}
 }
 
-// lead asks whenever w acts and has reason to. d is the last answer, if there
-// was one.
-func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Decision, error) {
+// normalizeWait is normalize for a take that waits.
+func (t *Take) normalizeWait() error {
+	if t.Peek {
+		return badField("take.peek", true, "a peek cannot wait")
+	}
+	if i := slices.IndexFunc(t.Demands, func(d Demand) bool { return d.CountRefused }); i >= 0 {
+		return badField(fmt.Sprintf("take.demands[%d].countRefused", i), true, "waiting would count each attempt")
+	}
+	return t.normalize()
+}
+
+// lead asks whenever w acts and has reason to.
+func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter) (d Decision, err error) {
 	t.Ticket.ID = HoldID{Node: l.node, Seq: l.tickets.Add(1)}
-	asked, told := false, w.arrived
+	asked := false
 	for pause := time.Duration(0); ; {
 		if err := l.lines.turn(ctx, w, pause); err != nil {
 			l.lines.stand(w, nil) // whoever is next need not wait for the rest
 			if asked {
 				l.leave(ctx, t)
 			}
-			return d, l.gaveUp(err, t, &d, time.Since(told))
+			return l.gaveUp(ctx, t)
 		}
-		told = time.Now()
+		if limited, err := l.resolve(ctx, t); !limited {
+			return Decision{Allowed: err == nil}, err
+		}
 		t.Ticket.Rank = t.Priority.patience() - time.Since(w.arrived)
 		asked = true
 		if over, err := l.attempt(ctx, t, &d); over {
@@ -191,6 +204,22 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, d Decision) (Dec
 	}
 }
 
+// resolve finds what t demands by now, and reports whether anything still limits
+// it. Its ticket leaves the buckets that it wants no longer.
+func (l *Limiter) resolve(ctx context.Context, t *Take) (limited bool, err error) {
+	if t.Resolve == nil {
+		return true, nil
+	}
+	before := *t
+	if err = t.Resolve(ctx, t); err == nil && len(t.Demands) > 0 {
+		err = t.normalizeWait()
+	}
+	if err != nil || !slices.EqualFunc(before.Demands, t.Demands, func(a, b Demand) bool { return a.Key == b.Key }) {
+		l.leave(ctx, &before)
+	}
+	return err == nil && len(t.Demands) > 0, err
+}
+
 // leave takes the ticket of a caller that gave up out of the store.
 func (l *Limiter) leave(ctx context.Context, t *Take) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
@@ -202,34 +231,28 @@ func (l *Limiter) leave(ctx context.Context, t *Take) {
 	l.store.Return(ctx, tickets) //nolint:errcheck // at worst it lapses
 }
 
-// gaveUp is why a caller gave up, with what it waited for if that is known: its
-// last answer, which is so old, then is its decision.
-func (l *Limiter) gaveUp(err error, t *Take, d *Decision, age time.Duration) error {
-	if len(d.Demands) == 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
-		defer cancel()
-		peek := *t
-		peek.Peek, peek.Lease, peek.ID, peek.Keep, peek.Ticket = true, false, "", 0, Ticket{}
-		if l.store.Take(ctx, &peek, d) != nil || d.Allowed {
-			*d = Decision{} // what there is belongs to those before it in line
-			return err
+// gaveUp is what a caller is told whose ctx ended: what is in the way now. What
+// it was told while it waited may be long untrue, since others have been served,
+// room was made or limits have changed.
+func (l *Limiter) gaveUp(ctx context.Context, t *Take) (d Decision, err error) {
+	over := ctx.Err()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellWithin)
+	defer cancel()
+	if limited, err := l.resolve(ctx, t); !limited {
+		if err != nil {
+			err = fmt.Errorf("gave up waiting: %w: %w", over, err)
 		}
-		age = 0
+		return Decision{Allowed: err == nil}, err
 	}
-	for i := range d.Results {
-		r := &d.Results[i]
-		for _, told := range []*time.Duration{&r.RetryAfter, &r.LatestAfter, &r.ResetAfter} {
-			if told == &r.RetryAfter && d.Demands[i].Limit.Algorithm == Concurrency {
-				continue // it is a guess, as good now as it was then
-			}
-			if *told != 0 && *told != Never {
-				*told = max(*told-age, time.Microsecond)
-			}
-		}
+	peek := Take{Demands: t.Demands, UpTo: t.UpTo, Tier: t.Tier, Peek: true}
+	if err := l.store.Take(ctx, &peek, &d); err != nil {
+		return Decision{}, fmt.Errorf("gave up waiting: %w: %w: %v", over, ErrUnavailable, err)
 	}
-	d.Conclude()
-	l.decided(t, d, nil, 0)
-	return fmt.Errorf("gave up waiting: %w: %w", err, d.Err())
+	if d.Allowed { // there is room just now
+		d.Allowed, d.RetryAfter = false, time.Microsecond
+	}
+	l.decided(t, &d, nil, 0)
+	return d, fmt.Errorf("gave up waiting: %w: %w", over, d.Err())
 }
 
 // refusing are the buckets that had no room.

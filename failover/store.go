@@ -110,7 +110,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 		if o == answered || o == callers {
 			return err
 		}
-		if o.unknown() {
+		if o.unknown() && !t.Peek { // a peek cannot have counted
 			source = sluice.Unknown
 		}
 		if o == unreadable || o == halted {

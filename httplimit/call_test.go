@@ -16,7 +16,7 @@ func TestACallForgetsTheLastRequest(t *testing.T) {
 		fill(t, reflect.ValueOf(v).Elem())
 	}
 	// What the gate never asks for cannot be left over.
-	c.take.Peek, c.take.UpTo, c.take.Priority, c.take.Ticket = false, false, 0, sluice.Ticket{}
+	c.take.Peek, c.take.UpTo, c.take.Priority, c.take.Ticket, c.take.Resolve = false, false, 0, sluice.Ticket{}, nil
 	c.reset()
 	if want := (sluice.Decision{Results: []sluice.Result{}}); !reflect.DeepEqual(c.Decision, want) {
 		t.Errorf("decision: %+v", c.Decision)
@@ -35,6 +35,8 @@ func fill(t *testing.T, v reflect.Value) {
 			f.SetBool(true)
 		case reflect.String:
 			f.SetString("left over")
+		case reflect.Func:
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil }))
 		case reflect.Slice:
 			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
 		case reflect.Int, reflect.Int8, reflect.Int64:

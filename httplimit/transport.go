@@ -25,9 +25,9 @@ type TransportConfig struct {
 	// Namespace is that of the buckets in which it is kept.
 	Namespace string
 
-	// Demands says what a request takes. A request without demands is only
-	// held back while the upstream wants none. Limits of concurrency are not
-	// for transports.
+	// Demands says what a request takes, and is asked again while the request
+	// waits. A request without demands is only held back while the upstream
+	// wants none. Limits of concurrency are not for transports.
 	Demands func(*http.Request) []sluice.Demand
 
 	// Resolver and Subject say it in place of Demands: a request takes from
@@ -57,7 +57,7 @@ type TransportConfig struct {
 // Transport is an [http.RoundTripper] that takes before it sends. It waits
 // in turn, by the priority that [WithPriority] gave the request's context,
 // until the context ends: then it fails with the context's error and a
-// [*sluice.RefusedError] that says what it waited for. Only where the upstream
+// [*sluice.RefusedError] that says what is in the way. Only where the upstream
 // has asked for a pause past the context's deadline does it fail at once.
 //
 // It adapts to the upstream. A 429, or a 503 with Retry-After, pauses all
@@ -121,9 +121,9 @@ func priority(ctx context.Context) sluice.Priority {
 // RoundTrip waits for its turn and sends.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var pace float64
-	demands, err := t.demands(r)
+	demands, err := t.demands(r.Context(), r)
 	if err == nil {
-		pace, err = t.turn(r.Context(), demands)
+		pace, err = t.turn(r, demands)
 	}
 	if err != nil {
 		if r.Body != nil {
@@ -140,7 +140,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !kept {
 			break
 		}
-		if pace, err = t.turn(r.Context(), demands); err != nil {
+		if pace, err = t.turn(r, demands); err != nil {
 			return again, nil // the refusal says more than that there is no time left
 		}
 		repeat := r.Clone(r.Context())
@@ -155,12 +155,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // demands are what a request takes.
-func (t *Transport) demands(r *http.Request) ([]sluice.Demand, error) {
+func (t *Transport) demands(ctx context.Context, r *http.Request) ([]sluice.Demand, error) {
 	if t.config.Demands != nil {
 		return t.config.Demands(r), nil
 	}
 	subject := t.config.Subject(r)
-	found, err := t.config.Resolver.Resolve(r.Context(), subject)
+	found, err := t.config.Resolver.Resolve(ctx, subject)
 	if err != nil {
 		return nil, err
 	}
@@ -169,13 +169,18 @@ func (t *Transport) demands(r *http.Request) ([]sluice.Demand, error) {
 
 // turn waits until the request may be sent, and tells at what pace, which is
 // 1 at full speed.
-func (t *Transport) turn(ctx context.Context, demands []sluice.Demand) (pace float64, err error) {
+func (t *Transport) turn(r *http.Request, demands []sluice.Demand) (pace float64, err error) {
+	ctx := r.Context()
+	take := sluice.Take{Demands: demands, Priority: priority(ctx), Resolve: func(ctx context.Context, take *sluice.Take) (err error) {
+		take.Demands, err = t.demands(ctx, r)
+		return err
+	}}
 	for {
 		if pace, err = t.learn.wait(ctx); err != nil || len(demands) == 0 {
 			return pace, err
 		}
 		started := time.Now()
-		d, err := t.config.Limiter.Wait(ctx, sluice.Take{Demands: demands, Priority: priority(ctx)})
+		d, err := t.config.Limiter.Wait(ctx, take)
 		if err != nil {
 			return pace, err
 		}

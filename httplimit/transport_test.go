@@ -408,3 +408,25 @@ func TestTransportConfig(t *testing.T) {
 		}
 	}
 }
+
+// A request that waits is judged by the limits of the moment.
+func TestTransportHearsOfOtherLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rule atomic.Value
+		rule.Store("1/h")
+		tr := transport(t, limiter(t), "1/h", inMemory(func(*http.Request) *http.Response { return answer(200) }), func(c *httplimit.TransportConfig) {
+			c.Demands = func(*http.Request) []sluice.Demand {
+				return []sluice.Demand{{Key: sluice.Key{Resource: "hubspot", Limit: "rps"}, Limit: sluice.MustParse(rule.Load().(string))}}
+			}
+		})
+		if _, err := get(t, tr, t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { rule.Store("100/s") })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := get(t, tr, ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}

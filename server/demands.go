@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -48,6 +49,12 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 	*take = sluice.Take{ID: id, Peek: q.Peek, UpTo: q.UpTo, Priority: priority, Tier: q.Tier, Keep: time.Duration(q.Keep)}
 	demands, err = s.demands(r, namespace, take, q, demands, costs)
 	take.Demands = demands
+	if q.Wait != 0 {
+		take.Resolve = func(ctx context.Context, take *sluice.Take) (err error) {
+			take.Demands, err = s.demands(r.WithContext(ctx), namespace, take, q, nil, costs)
+			return err
+		}
+	}
 	return demands, err
 }
 
@@ -65,13 +72,13 @@ func (q *takeRequest) check() error {
 		}
 	}
 	if q.Wait < 0 || time.Duration(q.Wait) > maxWait {
-		return badinput.Field("wait", time.Duration(q.Wait), "must be at most "+maxWait.String())
+		return badinput.Field("wait", time.Duration(q.Wait), "must be between 0 and "+maxWait.String())
 	}
 	if q.Wait != 0 && q.Peek {
 		return badinput.Field("peek", true, "a peek cannot wait")
 	}
 	if q.Keep < 0 || time.Duration(q.Keep) > sluice.MaxLease {
-		return badinput.Field("keep", time.Duration(q.Keep), "must be at most "+sluice.MaxLease.String())
+		return badinput.Field("keep", time.Duration(q.Keep), "must be between 0 and "+sluice.MaxLease.String())
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 		return err
 	}
 	lease := ""
-	if d.Allowed && len(take.Demands) > 0 { // there is nothing to settle where everything is unlimited
+	if d.Allowed && len(d.Demands) > 0 { // there is nothing to settle where everything is unlimited
 		lease = q.id
 		w.Header().Set("Location", "/v1/leases/"+url.PathEscape(lease))
 	}

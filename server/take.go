@@ -90,23 +90,11 @@ func (s *server) wait(w http.ResponseWriter, r *http.Request, take *sluice.Take,
 	defer cancel()
 	defer context.AfterFunc(closing(ctx), cancel)()
 	var err error
-	if *d, err = s.limiter.Wait(limited, *take); err == nil {
-		return nil
+	*d, err = s.limiter.Wait(limited, *take)
+	if _, refused := errors.AsType[*sluice.RefusedError](err); refused {
+		return nil // the decision says why
 	}
-	var refused *sluice.RefusedError
-	switch {
-	case errors.As(err, &refused):
-		return nil // it would have taken too long, and the decision says how long
-	case ctx.Err() != nil || limited.Err() == nil || errors.Is(err, sluice.ErrUnknown):
-		return err
-	}
-	// Its turn did not come. What there is belongs to those who are ahead.
-	peek := sluice.Take{Demands: take.Demands, Peek: true, Tier: take.Tier}
-	if err := s.limiter.Decide(ctx, &peek, d); err != nil {
-		return err
-	}
-	d.Allowed, d.RetryAfter = false, max(d.RetryAfter, time.Second)
-	return nil
+	return err
 }
 
 // idempotencyKey is what makes a request safe to repeat; "" if there is none.

@@ -21,7 +21,7 @@ type LimitConfig struct {
 	Limiter *sluice.Limiter
 
 	// Take returns what an activity takes before each attempt, and its
-	// priority. Without demands the activity is not limited.
+	// priority, and is asked again while the activity waits. Without demands the activity is not limited.
 	Take func(info activity.Info, args []any) sluice.Take
 
 	// Patience is how long an activity waits in line on its worker. If that
@@ -70,6 +70,10 @@ type limitedActivity struct {
 func (a *limitedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	if t := a.config.Take(info, in.Args); len(t.Demands) > 0 {
+		t.Resolve = func(_ context.Context, t *sluice.Take) error {
+			t.Demands = a.config.Take(info, in.Args).Demands
+			return nil
+		}
 		if err := a.config.take(ctx, &t); err != nil {
 			return nil, putOff(err, a.config.Patience, info.Attempt)
 		}
