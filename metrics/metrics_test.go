@@ -17,9 +17,12 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/identity"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/metrics/metricstest"
+	"github.com/sluice-go/sluice/policy"
 )
 
 func TestTakesAreCounted(t *testing.T) {
@@ -223,4 +226,17 @@ sluice_waiting_longest_seconds %g
 			t.Errorf("they waited for %v s, want a minute and ten seconds", got)
 		}
 	})
+}
+
+// BenchmarkRequests is what counting costs each request that a gate decides.
+func BenchmarkRequests(b *testing.B) {
+	requests := metrics.NewRequests()
+	c := httplimit.Call{
+		Outcome: httplimit.Allowed, Tier: "pro", Identity: identity.Identity{Entity: "alice", Kind: identity.ByKey}, Route: &policy.Route{Endpoint: "search"},
+		Decision: sluice.Decision{Allowed: true, Demands: make([]sluice.Demand, 2), Results: make([]sluice.Result, 2)},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		requests.Decided(&c)
+	}
 }

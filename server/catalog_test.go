@@ -256,7 +256,7 @@ func TestBadSettings(t *testing.T) {
 		{"/v1/limits/system", `{"limits":{}}`, "limits", "1 to 8"},
 		{"/v1/limits/system", `{}`, "limits", "1 to 8"},
 		{"/v1/limits/system", `{"limit":{}}`, "body", "there are limits"},
-		{"/v1/overrides/alice/rpm", `{"rule":"1/s","for":"1h","reason":"x","shade":true}`, "body", "rule, onUnavailable, critical, shadow, resource, until, for, reason"},
+		{"/v1/overrides/alice/rpm", `{"rule":"1/s","for":"1h","reason":"x","shade":true}`, "body", "rule, onUnavailable, critical, shadow, announce, resource, until, for, reason"},
 		{"/v1/overrides/alice/rpm", `{"rule":"1/s","for":"1h"}`, "reason", "why"},
 		{"/v1/overrides/alice/rpm", `{"rule":"1/s","reason":"x"}`, "until", "in the future"},
 		{"/v1/overrides/alice/rpm", `{"rule":"1/s","reason":"x","for":"1h","until":"2099-01-01T00:00:00Z"}`, "for", "combined with until"},
