@@ -19,8 +19,8 @@ func (s *stack) logHealth(every time.Duration, log *slog.Logger) {
 	}
 	work := background.New()
 	s.closers = append(s.closers, work.Close)
+	before := counted(s.registry)
 	work.Go(func() {
-		before := counted(s.registry)
 		for backoff.Sleep(work.Life(), every) {
 			now := counted(s.registry)
 			since := func(name string) int64 { return int64(now[name] - before[name]) }
