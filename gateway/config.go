@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/once"
 )
 
 // Config configures a [Gateway].
@@ -125,9 +126,9 @@ func (c *Config) upstream() (*url.URL, bool, error) {
 	return u, h2c, nil
 }
 
-// transport speaks to the upstream. It asks for no compression of its own,
-// so that bodies pass as they are.
-func (c *Config) transport(h2c bool) *http.Transport {
+// transport speaks to the upstream. It sends no write twice, and asks for no
+// compression of its own, so that bodies pass as they are.
+func (c *Config) transport(h2c bool) once.Transport {
 	protocols := new(http.Protocols)
 	if h2c {
 		protocols.SetUnencryptedHTTP2(true)
@@ -135,7 +136,7 @@ func (c *Config) transport(h2c bool) *http.Transport {
 		protocols.SetHTTP1(true)
 		protocols.SetHTTP2(true)
 	}
-	return &http.Transport{
+	return once.Transport{HTTP2: h2c, Base: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: c.ConnectTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       c.TLS,
 		TLSHandshakeTimeout:   c.ConnectTimeout,
@@ -146,5 +147,5 @@ func (c *Config) transport(h2c bool) *http.Transport {
 		MaxIdleConnsPerHost:   1024, // there is one host
 		DisableCompression:    true,
 		Protocols:             protocols,
-	}
+	}}
 }

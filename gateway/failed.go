@@ -9,10 +9,23 @@ import (
 	"net/http"
 
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/idempotency"
+	"github.com/sluice-go/sluice/internal/once"
 )
 
-// failed answers when there is no response to pass on.
+// failed answers when there is no response to pass on. Unless it is certain that
+// nothing was sent, a write may have been executed.
 func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
+	maybe := ""
+	switch {
+	case once.Safe(r.Method):
+	case errors.Is(err, once.ErrNotSent):
+		idempotency.MarkNotRun(r.Context())
+		maybe = "; nothing was sent to it"
+	default:
+		idempotency.MarkUnknown(r.Context())
+		maybe = "; the request may have been executed"
+	}
 	var large *http.MaxBytesError
 	var timeout net.Error
 	switch {
@@ -32,10 +45,10 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	g.config.Log.WarnContext(r.Context(), "no answer from the upstream", "request_id", exchangeOf(r.Context()).id, "error", err)
 	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		problem(w, http.StatusGatewayTimeout, "ERR_UPSTREAM_TIMEOUT", "the service behind this gateway took too long")
+		problem(w, http.StatusGatewayTimeout, "ERR_UPSTREAM_TIMEOUT", "the service behind this gateway took too long"+maybe)
 		return
 	}
-	problem(w, http.StatusBadGateway, "ERR_UPSTREAM", "the service behind this gateway cannot be reached")
+	problem(w, http.StatusBadGateway, "ERR_UPSTREAM", "the service behind this gateway gave no answer"+maybe)
 }
 
 func (g *Gateway) tooLarge(w http.ResponseWriter) {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/once"
 	"github.com/sluice-go/sluice/internal/requestid"
 )
 
@@ -107,7 +108,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 		g.server.Close() //nolint:errcheck // the reason is in err
 		<-idle
 	}
-	g.proxy.Transport.(*http.Transport).CloseIdleConnections()
+	g.proxy.Transport.(once.Transport).CloseIdleConnections()
 	return err
 }
 

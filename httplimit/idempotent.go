@@ -63,12 +63,17 @@ func routeOf(rule *policy.Idempotency) *idempotency.Route {
 		Required:   rule.Required,
 		TTL:        rule.TTL,
 		MaxBody:    int64(rule.MaxBody),
+		MaxRun:     rule.MaxRun,
 	}
 	if rule.StoreErrors {
 		route.Statuses = []string{"2xx", "4xx", "5xx"}
 	}
-	if rule.OnCrash == "outcome_unknown" {
+	switch rule.OnCrash {
+	case "outcome_unknown":
 		route.OnCrash = idempotency.OutcomeUnknown
+	case "run_again":
+		// Whatever executes it may outlive who passed it on.
+		route.Life = rule.MaxRun
 	}
 	if rule.OnUnavailable == "refuse" {
 		route.OnUnavailable = idempotency.Refuse

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/once"
 )
 
 // TransportConfig configures a [Transport].
@@ -39,6 +40,10 @@ type TransportConfig struct {
 	// if that is safe; see [Transport]. 0 means never.
 	Retries int
 
+	// RepeatSafe says that the upstream honours the Idempotency-Key: a write
+	// that carries one is sent again after a 503, too.
+	RepeatSafe bool
+
 	// MaxPause is the longest pause that the upstream is believed. 0 means
 	// 15 min.
 	MaxPause time.Duration
@@ -66,10 +71,11 @@ type TransportConfig struct {
 // headers say that less than a quarter of its quota is left, what is left is
 // spread over the time until it is renewed.
 //
-// A refused request is sent again only if that is asked for and safe: its
-// method is idempotent or it carries an Idempotency-Key, and its body can be
-// had again. Everything else, errors of the network included, is the
-// caller's to decide.
+// A refused request is sent again only if that is asked for and safe: its body
+// can be had again, and it only reads, or it was answered 429 and its method is
+// PUT or DELETE or it carries an Idempotency-Key. After a 503 a write may have
+// been executed. Everything else, errors of the network included, is the
+// caller's to decide: not even the base sends a write again, whatever it carries.
 type Transport struct {
 	config TransportConfig
 	learn  *learned
@@ -97,9 +103,7 @@ func NewTransport(config TransportConfig) (*Transport, error) {
 	if config.Recovery == 0 {
 		config.Recovery = 5 * time.Minute
 	}
-	if config.Base == nil {
-		config.Base = http.DefaultTransport
-	}
+	config.Base = once.Transport{Base: config.Base}
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
@@ -133,7 +137,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := t.send(r, demands, pace)
 	for range t.config.Retries {
-		if err != nil || !refused(response) || !repeatable(r) {
+		if err != nil || !refused(response) || !t.repeatable(r, response.StatusCode) {
 			break
 		}
 		again, kept := keepBody(response)
@@ -234,16 +238,19 @@ func refused(r *http.Response) bool {
 		r.StatusCode == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != ""
 }
 
-// repeatable reports whether sending r twice does no more than sending it once.
-func repeatable(r *http.Request) bool {
-	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+// repeatable reports whether r may be sent again after it was refused with this
+// status.
+func (t *Transport) repeatable(r *http.Request, status int) bool {
+	keyed := r.Header.Get("Idempotency-Key") != ""
+	switch {
+	case r.Body != nil && r.Body != http.NoBody && r.GetBody == nil:
 		return false
-	}
-	switch r.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+	case once.Safe(r.Method):
 		return true
+	case status == http.StatusTooManyRequests:
+		return keyed || r.Method == http.MethodPut || r.Method == http.MethodDelete
 	}
-	return r.Header.Get("Idempotency-Key") != ""
+	return keyed && t.config.RepeatSafe
 }
 
 var errPaused = errors.New("the upstream asked for a pause")

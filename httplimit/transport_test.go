@@ -304,25 +304,30 @@ func TestOnlyWhatIsSafeIsSentAgain(t *testing.T) {
 		status      int
 		header      []string
 		stream      bool // the body cannot be had again
+		repeatSafe  bool
 		want        int
 	}{
-		{"GET", "", 429, nil, false, 3},
-		{"PUT", "", 429, []string{"Retry-After", "1"}, false, 3},
-		{"DELETE", "", 503, []string{"Retry-After", "1"}, false, 3},
-		{"GET", "", 503, nil, false, 1},
-		{"GET", "", 500, nil, false, 1},
-		{"POST", "", 429, nil, false, 1},
-		{"PATCH", "", 429, nil, false, 1},
-		{"POST", "k1", 429, nil, false, 3},
-		{"PUT", "", 429, nil, true, 1},
+		{"GET", "", 429, nil, false, false, 3},
+		{"GET", "", 503, []string{"Retry-After", "1"}, false, false, 3},
+		{"PUT", "", 429, []string{"Retry-After", "1"}, false, false, 3},
+		{"DELETE", "", 503, []string{"Retry-After", "1"}, false, false, 1},
+		{"DELETE", "", 503, []string{"Retry-After", "1"}, false, true, 1},
+		{"POST", "k1", 503, []string{"Retry-After", "1"}, false, false, 1},
+		{"POST", "k1", 503, []string{"Retry-After", "1"}, false, true, 3},
+		{"GET", "", 503, nil, false, false, 1},
+		{"GET", "", 500, nil, false, false, 1},
+		{"POST", "", 429, nil, false, false, 1},
+		{"PATCH", "", 429, nil, false, false, 1},
+		{"POST", "k1", 429, nil, false, false, 3},
+		{"PUT", "", 429, nil, true, false, 1},
 	} {
-		t.Run(fmt.Sprintf("%s %d %s", test.method, test.status, test.key), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %d %s %v", test.method, test.status, test.key, test.repeatSafe), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sent := 0
 				rt := transport(t, limiter(t), "10/s", inMemory(func(*http.Request) *http.Response {
 					sent++
 					return answer(test.status, test.header...)
-				}), func(c *httplimit.TransportConfig) { c.Retries = 2 })
+				}), func(c *httplimit.TransportConfig) { c.Retries, c.RepeatSafe = 2, test.repeatSafe })
 				var body io.Reader = strings.NewReader("body")
 				if test.stream {
 					body = io.MultiReader(body)

@@ -28,9 +28,13 @@ func (k *Keeper) beats(s Scope, token Token, life, most time.Duration, lost func
 	if most > 0 {
 		b.end = time.Now().Add(most)
 	}
+	first := life / 3
+	if most > 0 && life >= most { // there is nothing to extend
+		first = most
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.timer = time.AfterFunc(b.next(life/3), b.extend)
+	b.timer = time.AfterFunc(b.next(first), b.extend)
 	return b
 }
 

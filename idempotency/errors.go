@@ -29,4 +29,9 @@ var (
 	// ErrNotDelivered is the answer of [Send] if the receiver did not accept
 	// the call. A later Send with the same key tries again.
 	ErrNotDelivered = errors.New("not delivered")
+
+	// ErrOutcomeUnknown is the answer of [Send] if nobody knows whether the
+	// receiver has executed the call. It is not sent again until
+	// [Keeper.Settle] or [Keeper.Forget] decides.
+	ErrOutcomeUnknown = errors.New("it may have been executed")
 )

@@ -94,6 +94,7 @@ func (u *run) answer(w http.ResponseWriter, r *http.Request, a *Answer) {
 		p.RetryAfter = retryAfter(a)
 		k.refuse(w, p)
 	case Unknown:
+		w.Header().Set(OutcomeHeader, "unknown")
 		k.refuse(w, k.Problem(CodeUnknown, "The first request with this key was interrupted, and nobody knows how far it got. Look whether it took effect before you send it with another key, or ask for it to be settled."))
 	case Mismatch:
 		k.refuseReuse(w)

@@ -20,7 +20,7 @@ var neverHeaders = []string{
 	"Age", "Authentication-Info", "Authorization", "Connection", "Content-Length", "Date", "Keep-Alive",
 	"Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization", "Proxy-Connection",
 	"Retry-After", "Set-Cookie", "Set-Cookie2", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	"Www-Authenticate", ReplayHeader, StoreHeader,
+	"Www-Authenticate", ReplayHeader, StoreHeader, OutcomeHeader,
 }
 
 // neverPrefixes begin the names of more of them.

@@ -15,6 +15,10 @@ const ReplayHeader = "Idempotent-Replay"
 // not be asked, or could not be told of the result.
 const StoreHeader = "Idempotent-Store"
 
+// OutcomeHeader is "unknown" on the answer to a request of which nobody knows
+// whether it took effect, and on those to its repeats.
+const OutcomeHeader = "Idempotent-Outcome"
+
 // Problem is an error as clients get it: application/problem+json.
 type Problem struct {
 	Type       string `json:"type"` // a link to what it means

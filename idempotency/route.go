@@ -82,7 +82,8 @@ type Route struct {
 type OnCrash uint8
 
 const (
-	// RunAgain lets the repeat run. The write may happen twice.
+	// RunAgain lets the repeat run once the claim has lapsed. The write may
+	// happen twice.
 	RunAgain OnCrash = iota
 	// OutcomeUnknown answers that nobody knows, until [Keeper.Settle] or
 	// [Keeper.Forget] does, or the record's TTL is over.

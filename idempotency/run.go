@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 )
 
 // run is one request on its way through its handler.
@@ -16,12 +17,13 @@ type run struct {
 	beat     *beat
 	recorder *recorder
 	ended    bool // the claim is, or will be without us
+	mark     atomic.Uint32
 }
 
 // do runs the handler under the claim and stores what it answers.
 func (u *run) do(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	k, route := u.keeper, u.route
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(r.Context()), runKey{}, u))
 	defer cancel(nil)
 	u.beat = k.beats(u.claim.Scope, u.claim.Token, route.Life, route.MaxRun, cancel)
 	defer u.beat.stop()
@@ -50,10 +52,14 @@ func (u *run) do(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	}
 	var result error
 	if !u.ended {
-		if route.stores(u.recorder.status) {
-			result = u.end(r.Context(), u.recorder.response(route))
-		} else {
+		switch m := mark(u.mark.Load()); {
+		case m == markedUnknown:
+			u.abandon(r.Context())
+			u.recorder.sent.Set(OutcomeHeader, "unknown")
+		case m == markedNotRun || !route.stores(u.recorder.status):
 			result = u.release(r.Context())
+		default:
+			result = u.end(r.Context(), u.recorder.response(route))
 		}
 	}
 	if errors.Is(result, ErrLost) && !u.recorder.passed && u.otherResult(w, r) {
@@ -98,15 +104,39 @@ func (u *run) release(ctx context.Context) error {
 	return err
 }
 
+// abandon leaves a run whose outcome nobody knows as a crash would. If its route
+// wants to be told, it counts as crashed at once; if a repeat is to run, that
+// has to wait until the claim lapses, because the work may still be going on.
+func (u *run) abandon(ctx context.Context) {
+	u.beat.stop()
+	u.ended = true
+	if u.route.OnCrash == OutcomeUnknown {
+		u.keeper.lapse(ctx, u.claim.Scope, u.claim.Token)
+	}
+}
+
+// lapse ends a claim as a crash would, without waiting for its life to end.
+func (k *Keeper) lapse(ctx context.Context, s Scope, token Token) {
+	k.log.Warn("idempotency: the outcome of a run is unknown", "tenant", s.Tenant, "method", s.Method, "route", s.Route)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	if err := k.store.Extend(ctx, s.ID(), token, 0); err != nil && !errors.Is(err, ErrLost) {
+		k.log.Warn("idempotency: a claim could not be ended; it lapses by itself", "route", s.Route, "error", err)
+	}
+}
+
 // broken handles a handler that panicked, or ended its goroutine, and panics
 // again.
 func (u *run) broken(ctx context.Context, reason any) {
 	if !u.ended {
-		if reason == http.ErrAbortHandler && u.recorder.status != 0 && u.route.stores(u.recorder.status) {
+		switch {
+		case reason == http.ErrAbortHandler && u.recorder.status != 0 && u.route.stores(u.recorder.status):
 			// A proxy breaks off so when the rest of a response does not come.
 			// The work was done: it must not run again.
 			u.end(ctx, &Response{Status: u.recorder.status, Lost: Aborted}) //nolint:errcheck // logged there
-		} else {
+		case u.route.OnCrash == OutcomeUnknown:
+			u.abandon(ctx)
+		default:
 			u.release(ctx) //nolint:errcheck // logged there
 		}
 	}

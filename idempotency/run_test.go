@@ -194,6 +194,26 @@ func TestAPanicReleasesTheKey(t *testing.T) {
 	wantAnswer(t, do(h, post("k", "x")), 201, "", false)
 }
 
+// A handler that panics on a route that wants to know leaves an unknown outcome.
+func TestAPanicLeavesTheOutcomeUnknown(t *testing.T) {
+	k := memoryKeeper(t)
+	runs := 0
+	h := k.Handler(always(prepared(t, func(r *idempotency.Route) { r.OnCrash = idempotency.OutcomeUnknown })),
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			runs++
+			panic("no")
+		}))
+	func() {
+		defer func() { recover() }()
+		do(h, post("k", "a"))
+	}()
+	w := do(h, post("k", "a"))
+	wantCode(t, w, 409, idempotency.CodeUnknown)
+	if got := w.Header().Get(idempotency.OutcomeHeader); got != "unknown" || runs != 1 {
+		t.Errorf("%s: %q, %d runs", idempotency.OutcomeHeader, got, runs)
+	}
+}
+
 // A proxy panics so when the rest of an upstream's response does not come.
 func TestAResponseThatIsBrokenOffCountsAsDone(t *testing.T) {
 	h := memoryKeeper(t).Handler(always(prepared(t, nil)), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/once"
 )
 
 // Call is an outgoing call, such as a webhook. Name, Key and URL must be given.
@@ -29,6 +30,11 @@ type Call struct {
 	URL    string
 	Header http.Header
 	Body   []byte
+
+	// RepeatSafe says that the receiver honours the Idempotency-Key: a call that
+	// may have been executed is sent again. Without it only a call that
+	// certainly was not is.
+	RepeatSafe bool
 
 	// Client sends it. Nil means http.DefaultClient.
 	Client *http.Client
@@ -118,17 +124,22 @@ func (c *Call) fingerprint() (f Fingerprint) {
 	return sha256.Sum256(append(b, c.Body...))
 }
 
-// Send makes a call at least once, and never again after a success that was
-// recorded, whichever process asks and however often. One attempt is under way
-// at a time: if another process is at it, Send waits for what comes of that.
-// Every attempt carries the same Idempotency-Key, so that a receiver can tell
-// that it is the same call, should a process die between sending and recording.
+// Send makes a call once, whichever process asks and however often. One attempt
+// is under way at a time: if another process is at it, Send waits for what comes
+// of that. Every attempt carries the same Idempotency-Key.
 //
-// Attempts that got no answer, or one that asks to come again (408, 409, 425,
-// 429 and 5xx), are repeated after a pause. If all fail, or the receiver
-// refuses, the error wraps [ErrNotDelivered] and the delivery has the last
-// answer, if there was one. That is recorded as well, but a later Send tries
-// again. A key that was used for another call is [ErrMismatch].
+// An attempt of which nothing was sent, because there was no connection, and one
+// that was answered 425 or 429 is repeated after a pause. If all of them fail, or
+// the receiver refuses, the error wraps [ErrNotDelivered] and the delivery has
+// the last answer, if there was one. That is recorded as well, but a later Send
+// tries again.
+//
+// After an attempt that got no answer, or 408 or 5xx, and after a process that
+// died between sending and recording, the call may have been executed. If it is
+// RepeatSafe it is sent again, also after 409. Otherwise the error wraps
+// [ErrOutcomeUnknown], now and whenever Send is called for it, until somebody has
+// settled it: see [Keeper.Settle]. A key that was used for another call is
+// [ErrMismatch].
 //
 // Nobody sends by himself after a crash: whoever wants a call to be made keeps
 // asking until Send succeeds.
@@ -140,7 +151,7 @@ func Send(ctx context.Context, k *Keeper, call Call) (Delivery, error) {
 	d := Delivery{Key: call.derivedKey()}
 	claim := Claim{
 		Scope: call.scope(), Token: NewToken(), Fingerprint: call.fingerprint(),
-		Life: call.Life, TTL: call.TTL, TakeOver: true,
+		Life: call.Life, TTL: call.TTL, TakeOver: call.RepeatSafe,
 	}
 	others := backoff.Pauses{First: 15 * time.Millisecond, Max: time.Second}
 	for n := 1; ; n++ {
@@ -157,6 +168,8 @@ func Send(ctx context.Context, k *Keeper, call Call) (Delivery, error) {
 			return d, err
 		case a.Verdict == Mismatch:
 			return d, fmt.Errorf("send %s: %w", call.Name, ErrMismatch)
+		case a.Verdict == Unknown:
+			return d, fmt.Errorf("send %s: an earlier attempt was interrupted: %w", call.Name, ErrOutcomeUnknown)
 		}
 		if !others.Wait(ctx, n) {
 			return d, fmt.Errorf("send %s: another process is at it: %w", call.Name, context.Cause(ctx))
@@ -169,15 +182,15 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	beat := k.beats(claim.Scope, claim.Token, claim.Life, 0, cancel)
+	var got outcome
 	var err error
 	pauses := backoff.Pauses{First: call.Pause, Max: call.MaxPause}
 	for {
 		d.Tries++
 		k.seen.count(call.Tenant, func(s *Stats) { s.Tries++ })
 		var after time.Duration
-		var final bool
-		after, final, err = d.attempt(ctx, call)
-		if err == nil || final || d.Tries >= call.Attempts || ctx.Err() != nil {
+		got, after, err = d.attempt(ctx, call)
+		if again := got == notRun || got == inDark && call.RepeatSafe; !again || d.Tries >= call.Attempts || ctx.Err() != nil {
 			break
 		}
 		k.log.Info("idempotency: an outgoing call is sent again", "name", call.Name, "attempt", d.Tries, "error", err)
@@ -191,6 +204,10 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 	}
 	record, done := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer done()
+	if got == inDark && !call.RepeatSafe {
+		k.lapse(ctx, claim.Scope, claim.Token)
+		return d, fmt.Errorf("send %s: %w: %w", call.Name, ErrOutcomeUnknown, err)
+	}
 	if err != nil {
 		failed := k.finish(record, claim.Scope, claim.Token, Failed, &d.Response, call.TTL)
 		return d, fmt.Errorf("send %s: %w: %w", call.Name, ErrNotDelivered, errors.Join(err, failed))
@@ -205,21 +222,36 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 	return d, nil
 }
 
-// attempt sends once. final says that trying again does not help.
-func (d *Delivery) attempt(ctx context.Context, call *Call) (after time.Duration, final bool, err error) {
+// outcome is what is known about an attempt.
+type outcome uint8
+
+const (
+	accepted outcome = iota
+	refused          // for good
+	notRun           // certainly, so it may be sent again
+	inDark           // it may have been executed
+)
+
+// attempt sends once.
+func (d *Delivery) attempt(ctx context.Context, call *Call) (got outcome, after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, call.Method, call.URL, bytes.NewReader(call.Body))
 	if err != nil {
-		return 0, true, err
+		return refused, 0, err
 	}
 	if call.Header != nil {
 		req.Header = call.Header.Clone()
 	}
 	req.Header.Set(KeyHeader, `"`+d.Key+`"`)
-	resp, err := call.Client.Do(req)
-	if err != nil {
-		return 0, false, err
+	client := *call.Client
+	client.Transport = once.Transport{Base: client.Transport}
+	resp, err := client.Do(req)
+	switch {
+	case errors.Is(err, once.ErrNotSent):
+		return notRun, 0, err
+	case err != nil:
+		return inDark, 0, err
 	}
 	defer resp.Body.Close()
 	// The answer is in the status; a body that breaks off does not change it.
@@ -228,13 +260,18 @@ func (d *Delivery) attempt(ctx context.Context, call *Call) (after time.Duration
 	if kind := resp.Header.Get("Content-Type"); kind != "" {
 		d.Header = http.Header{"Content-Type": {kind}}
 	}
-	switch {
-	case d.Status >= 200 && d.Status <= 299:
-		return 0, true, nil
-	case d.Status == 408, d.Status == 409, d.Status == 425, d.Status == 429, d.Status >= 500:
-		return min(parseRetryAfter(resp.Header.Get("Retry-After")), call.MaxPause), false, fmt.Errorf("the receiver answered %d", d.Status)
+	if d.Status >= 200 && d.Status <= 299 {
+		return accepted, 0, nil
 	}
-	return 0, true, fmt.Errorf("the receiver answered %d", d.Status)
+	switch {
+	case d.Status == 425, d.Status == 429:
+		got = notRun
+	case d.Status == 408, d.Status >= 500, d.Status == 409 && call.RepeatSafe: // the key may be in use by an attempt before
+		got = inDark
+	default:
+		got = refused
+	}
+	return got, min(parseRetryAfter(resp.Header.Get("Retry-After")), call.MaxPause), fmt.Errorf("the receiver answered %d", d.Status)
 }
 
 // parseRetryAfter reads seconds or a date; 0 if it is neither.

@@ -106,7 +106,9 @@ func TestAWebhookIsSentOnce(t *testing.T) {
 func TestAWebhookIsTriedAgain(t *testing.T) {
 	r := newReceiver(t, 500, 429, 503, 408, 409, 200)
 	k := memoryKeeper(t)
-	d, err := idempotency.Send(t.Context(), k, call(r.URL))
+	c := call(r.URL)
+	c.RepeatSafe = true
+	d, err := idempotency.Send(t.Context(), k, c)
 	if err != nil || d.Status != 200 || d.Tries != 6 {
 		t.Errorf("delivery %+v, %v", d, err)
 	}
@@ -121,12 +123,12 @@ func TestAWebhookIsTriedAgain(t *testing.T) {
 }
 
 func TestAWebhookThatIsRefusedIsRecordedAndMayBeSentLater(t *testing.T) {
-	r := newReceiver(t, 404, 500, 500, 200)
+	r := newReceiver(t, 404, 429, 425, 200)
 	k := memoryKeeper(t)
 	s := idempotency.Scope{Tenant: "acme", Method: "SEND", Route: "order.created", Key: "order 17"}
 	c := call(r.URL)
 	c.Attempts = 2
-	for _, want := range []struct{ status, tries int }{{404, 1}, {500, 2}} {
+	for _, want := range []struct{ status, tries int }{{404, 1}, {425, 2}} {
 		d, err := idempotency.Send(t.Context(), k, c)
 		if !errors.Is(err, idempotency.ErrNotDelivered) || d.Status != want.status || d.Tries != want.tries {
 			t.Errorf("delivery %+v, %v", d, err)
@@ -168,7 +170,7 @@ func TestAWebhookWithoutAReceiver(t *testing.T) {
 // Several keepers on one file stand for several processes: each has its own
 // claims.
 func TestManySendersMakeOneCall(t *testing.T) {
-	r := newReceiver(t, 500, 200)
+	r := newReceiver(t, 429, 200)
 	r.gate = make(chan struct{})
 	file := filepath.Join(t.TempDir(), "sluice.db")
 	var wg sync.WaitGroup
@@ -210,7 +212,7 @@ func TestManySendersMakeOneCall(t *testing.T) {
 }
 
 func TestASenderThatIsStoppedLeavesTheCallToOthers(t *testing.T) {
-	r := newReceiver(t, 503, 200)
+	r := newReceiver(t, 429, 200)
 	k := memoryKeeper(t)
 	c := call(r.URL)
 	c.Pause, c.MaxPause = time.Hour, time.Hour

@@ -18,7 +18,8 @@ type Store interface {
 	// Claim decides c as [Decide] does, and writes what follows from it.
 	Claim(ctx context.Context, c *Claim) (Answer, error)
 
-	// Extend makes a running claim last so long from now.
+	// Extend makes a running claim last so long from now; 0 has it lapse at
+	// once, as after a crash.
 	Extend(ctx context.Context, id ID, token Token, life time.Duration) error
 
 	// Finish ends a claim with a result. Finishing again with the same token

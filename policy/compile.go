@@ -23,7 +23,7 @@ const (
 	perRoute    = sluice.MaxDemands / 2 // which leaves room for parents in a take
 	maxListed   = 10_000
 
-	idempotencyTTL = time.Second // the least that stored responses are kept for
+	idempotencyLeast = time.Second // the least that stored responses are kept for and writes may take
 )
 
 // compiler makes a policy of a file and reports what does not go together.
@@ -328,13 +328,19 @@ func (c *compiler) idempotency() {
 		at := "idempotency." + excerpt.Of(name)
 		rule.Name = name
 		c.patterns(at+".match", rule.Match)
-		if ttl := at + ".ttl"; rule.TTL < idempotencyTTL && rule.TTL != 0 && !c.reported(ttl) {
-			c.add(ttl, "is %s, and %s at least was expected", rule.TTL, idempotencyTTL)
+		for field, d := range map[string]time.Duration{".ttl": rule.TTL, ".max_run": rule.MaxRun} {
+			if d < idempotencyLeast && d != 0 && !c.reported(at+field) {
+				c.add(at+field, "is %s, and %s at least was expected", d, idempotencyLeast)
+			}
+			c.positive(at+field, d)
 		}
-		c.positive(at+".ttl", rule.TTL)
 		or(&rule.TTL, 24*time.Hour)
+		or(&rule.MaxRun, min(5*time.Minute, rule.TTL))
+		if rule.MaxRun > rule.TTL && !c.reported(at+".max_run") && !c.reported(at+".ttl") {
+			c.add(at+".max_run", "is %s, which is longer than the ttl, %s", rule.MaxRun, rule.TTL)
+		}
 		or(&rule.MaxBody, 1<<20)
-		or(&rule.OnCrash, "run_again")
+		or(&rule.OnCrash, "outcome_unknown")
 		or(&rule.OnUnavailable, "run")
 		or(&rule.ReplayCost, "none")
 	}

@@ -70,7 +70,8 @@ type Idempotency struct {
 	Required      bool          `yaml:"required" doc:"Refuse requests without an Idempotency-Key."`
 	TTL           time.Duration `yaml:"ttl" max:"720h" doc:"How long a response is kept. Default: 24h."`
 	StoreErrors   bool          `yaml:"store_errors" doc:"Also keep responses that say the request or the server failed (4xx and 5xx). Default: only 2xx."`
-	OnCrash       string        `yaml:"on_crash" enum:"run_again,outcome_unknown" doc:"What happens to a repeat after a run that crashed: it runs, or is told that nobody knows. Default: run_again."`
+	MaxRun        time.Duration `yaml:"max_run" max:"1h" doc:"How long a request may take. Default: 5m, or the ttl if that is shorter."`
+	OnCrash       string        `yaml:"on_crash" enum:"run_again,outcome_unknown" doc:"What happens to a repeat if nobody knows whether the first request was executed, because the gateway or the upstream died, the connection broke or the answer took too long: it is told so until someone settles it, or it runs once max_run has passed since the first began. Default: outcome_unknown."`
 	OnUnavailable string        `yaml:"on_unavailable" enum:"run,refuse" doc:"What is done while the replay store is away. Default: run."`
 	MaxBody       Bytes         `yaml:"max_body" max:"67108864" doc:"The largest response that is kept. Default: 1MiB."`
 	ReplayCost    string        `yaml:"replay_cost" enum:"full,one,none" doc:"What a replayed response costs: as much as the first, one token, or nothing. Default: none."`

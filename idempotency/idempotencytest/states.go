@@ -2,6 +2,7 @@ package idempotencytest
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -95,6 +96,12 @@ func (f *fixture) extend() {
 	f.wants(second, idempotency.Busy)
 	f.clock.Advance(life)
 	f.wants(second, idempotency.TakenOver)
+	// Extended by nothing, a claim lapses at once.
+	f.is("extend", f.store.Extend(context.Background(), second.Scope.ID(), second.Token, 0), nil)
+	if !f.looks(second, nil).Crashed {
+		f.Error("a claim that was extended by nothing stands")
+	}
+	f.wants(first, idempotency.TakenOver)
 }
 
 func (f *fixture) resend() {
