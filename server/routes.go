@@ -36,7 +36,7 @@ var slow = map[string]time.Duration{
 // routes are all of them. openapi.yaml describes the same.
 var routes = [][]route{
 	takeRoutes, leaseRoutes, lookRoutes, entityRoutes, tierRoutes, namespaceRoutes, limitRoutes,
-	keyRoutes, recordRoutes, slotRoutes, replayRoutes,
+	keyRoutes, recordRoutes, slotRoutes, replayRoutes, sanctionRoutes,
 }
 
 // public are what everybody may get.

@@ -47,6 +47,9 @@ type Config struct {
 	// Nodes lists the nodes that share the store. Nil lists none.
 	Nodes func() client.NodeList
 
+	// Sanctions are bans and emergency limits. Nil means that there are none.
+	Sanctions Sanctions
+
 	// Thresholds are the utilizations at which a limit raises an alarm.
 	Thresholds catalog.Thresholds
 
@@ -74,6 +77,7 @@ type server struct {
 	activity   *Activity
 	storeState func() string
 	listNodes  func() client.NodeList
+	guard      Sanctions
 	slots      *schedule.Scheduler
 	replays    *idempotency.Keeper
 	door       *doorman
@@ -94,7 +98,7 @@ func Handler(config Config) (http.Handler, error) {
 	s := &server{
 		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
 		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
-		storeState: config.StoreState, listNodes: config.Nodes, thresholds: config.Thresholds, behind: config.Behind,
+		storeState: config.StoreState, listNodes: config.Nodes, guard: config.Sanctions, thresholds: config.Thresholds, behind: config.Behind,
 	}
 	if s.log == nil {
 		s.log = slog.Default()

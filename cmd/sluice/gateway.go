@@ -160,10 +160,16 @@ func (s *stack) openGate(ctx context.Context, path string, log *slog.Logger) err
 	}
 	s.closers = append(s.closers, refusals.Close)
 	sanctions := metrics.NewSanctions()
-	guard, err := abuse.New(abuse.Config{Audit: sanctions.Told, Log: log})
+	shared := abuse.Config{Audit: sanctions.Told, Namespace: s.first.Namespace, Log: log}
+	if s.degraded != nil {
+		shared.Store = s.degraded
+	}
+	guard, err := abuse.New(shared)
 	if err != nil {
 		return err
 	}
+	s.closers = append(s.closers, guard.Close)
+	s.guard = guard
 	sanctions.Watch(guard)
 	requests := metrics.NewRequests()
 	s.registry.MustRegister(metrics.Refusals(refusals), sanctions, requests)

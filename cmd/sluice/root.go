@@ -45,7 +45,7 @@ sluice help limits plan`,
 	},
 		serveCommand(), gatewayCommand(), migrateCommand(), localCommand(),
 		takeCommand(), peekCommand(), leaseCommand(), adjustCommand(), resetCommand(),
-		statusCommand(), topCommand(), nodesCommand(), explainCommand(), usageCommand(), auditCommand(),
+		statusCommand(), topCommand(), nodesCommand(), sanctionsCommand(), explainCommand(), usageCommand(), auditCommand(),
 		entityCommand(), resourceCommand(), systemCommand(), tierCommand(), keyCommand(), overrideCommand(),
 		limitsCommand(), namespaceCommand(), cacheCommand(), policyCommand(), slotsCommand(), replaysCommand(),
 		completionCommand(), manCommand(), versionCommand())

@@ -304,7 +304,7 @@ func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access s
 	}
 	handler, err := server.Handler(server.Config{
 		Limiter: s.limiter, Catalog: s.catalog, Gate: s.gate, Activity: s.activity, Slots: scheduler, Replays: keeper,
-		StoreState: s.storeState(), Nodes: s.nodes, Thresholds: alerts, Behind: behind, Access: access, Log: log,
+		StoreState: s.storeState(), Nodes: s.nodes, Sanctions: s.guard, Thresholds: alerts, Behind: behind, Access: access, Log: log,
 	})
 	if err != nil {
 		return err

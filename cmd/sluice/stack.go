@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/internal/pressure"
 	"github.com/sluice-go/sluice/memory"
@@ -66,6 +67,7 @@ type stack struct {
 	replays  idempotency.Store
 	keeps    *idempotency.Keeper
 	gate     *httplimit.Gate
+	guard    *abuse.Guard
 	registry *prometheus.Registry
 	pools    map[string]metrics.Pooled
 	tracing  *tracing.Tracing // nil without

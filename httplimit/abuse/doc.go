@@ -3,6 +3,7 @@
 // for a while, the second put under a stricter limit.
 //
 // It counts in memory, beside the limits: it asks no store and keeps nobody
-// waiting. Each node watches for itself, so a ban holds on the node that saw
-// the reason for it. Callers on the allow list are never seen here.
+// waiting. Each node watches for itself. What it does about a caller holds on all
+// nodes if they share a store, off the requests' path. Callers on the allow list
+// are never seen here.
 package abuse

@@ -2,11 +2,13 @@ package abuse
 
 import (
 	"cmp"
+	"context"
 	"hash/maphash"
 	"log/slog"
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -25,6 +27,13 @@ type Config struct {
 
 	// Log gets the same. Nil means slog.Default.
 	Log *slog.Logger
+
+	// Store is where nodes tell each other of sanctions: within two seconds they
+	// hold on all nodes with the same Namespace, and are lifted on all. On Redis
+	// that is for some thousand callers; others are sanctioned where they were
+	// seen. Nil keeps sanctions to this node.
+	Store     sluice.Store
+	Namespace string
 }
 
 // Kind is what is done about a caller.
@@ -35,6 +44,8 @@ const (
 	Ban       Kind = "ban"
 	Emergency Kind = "emergency"
 )
+
+var reasons = map[Kind]string{Ban: "refused too often", Emergency: "far more requests than usual"}
 
 // Sanction is what is done about a caller, and until when.
 type Sanction struct {
@@ -58,6 +69,14 @@ type Guard struct {
 	seed   maphash.Seed
 	shards [shardCount]shard
 	most   int
+
+	limiter *sluice.Limiter // on the store; nil without
+	known   atomic.Pointer[map[shared]Sanction]
+	begun   chan struct{} // a sanction is to be shared
+	syncing sync.Mutex    // while the store is asked
+	closing context.Context
+	close   context.CancelFunc
+	synced  chan struct{}
 }
 
 const shardCount = 64
@@ -93,12 +112,24 @@ func New(config Config) (*Guard, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
+	if len(config.Namespace) > 200 {
+		return nil, errNamespace
+	}
 	g := &Guard{config: config, seed: maphash.MakeSeed(), most: max(config.MaxCallers/shardCount, 1)}
+	g.known.Store(&map[shared]Sanction{})
 	for i := range g.shards {
 		g.shards[i].callers = map[string]*caller{}
 	}
+	if config.Store != nil {
+		g.limiter, g.begun, g.synced = sluice.New(config.Store), make(chan struct{}, 1), make(chan struct{})
+		g.closing, g.close = context.WithCancel(context.Background())
+		go g.sync()
+	}
 	return g, nil
 }
+
+// Namespace returns that of the callers.
+func (g *Guard) Namespace() string { return g.config.Namespace }
 
 func (g *Guard) shard(entity string) *shard {
 	return &g.shards[maphash.String(g.seed, entity)%shardCount]
@@ -106,6 +137,9 @@ func (g *Guard) shard(entity string) *shard {
 
 // Banned returns for how much longer an entity is banned, or 0 if it is not.
 func (g *Guard) Banned(entity string) time.Duration {
+	if s, ok := (*g.known.Load())[shared{entity, Ban}]; ok {
+		return max(time.Until(s.Until), 0)
+	}
 	sh := g.shard(entity)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -117,6 +151,9 @@ func (g *Guard) Banned(entity string) time.Duration {
 
 // Emergency reports whether an entity is under the stricter limit.
 func (g *Guard) Emergency(entity string) bool {
+	if s, ok := (*g.known.Load())[shared{entity, Emergency}]; ok {
+		return time.Now().Before(s.Until)
+	}
 	sh := g.shard(entity)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -149,6 +186,12 @@ func (g *Guard) Seen(rules *policy.Abuse, entity string, refused bool) {
 	sh.mu.Unlock()
 	for _, s := range begun {
 		g.tell(Event{Sanction: s})
+		if g.limiter != nil {
+			select {
+			case g.begun <- struct{}{}:
+			default: // it is about to look anyway
+			}
+		}
 	}
 }
 
@@ -164,7 +207,7 @@ func (c *caller) refusal(rule *policy.Ban, refused bool, now time.Time) *Sanctio
 		return nil
 	}
 	c.refusals, c.refusedSince = 0, time.Time{}
-	c.ban = &Sanction{Kind: Ban, Reason: "refused too often", Since: now, Until: now.Add(rule.For)}
+	c.ban = &Sanction{Kind: Ban, Reason: reasons[Ban], Since: now, Until: now.Add(rule.For)}
 	return c.ban
 }
 
@@ -185,7 +228,7 @@ func (c *caller) request(rule *policy.Emergency, now time.Time) *Sanction {
 	if now.Sub(c.first) < rule.Baseline || c.requests < float64(rule.AtLeast.Amount.Thousandths())/float64(sluice.Token) || c.requests < rule.Factor*c.usual {
 		return nil
 	}
-	c.emergency = &Sanction{Kind: Emergency, Reason: "far more requests than usual", Since: now, Until: now.Add(rule.For)}
+	c.emergency = &Sanction{Kind: Emergency, Reason: reasons[Emergency], Since: now, Until: now.Add(rule.For)}
 	return c.emergency
 }
 
@@ -223,6 +266,20 @@ func (sh *shard) makeRoom(most int, now time.Time) {
 
 // List returns all sanctions in force, ordered by when they end.
 func (g *Guard) List() []Sanction {
+	all := g.local()
+	for _, s := range *g.known.Load() {
+		if time.Now().Before(s.Until) {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b Sanction) int {
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Entity, b.Entity))
+	})
+	return all
+}
+
+// local returns the sanctions that only this node knows of.
+func (g *Guard) local() []Sanction {
 	now := time.Now()
 	var all []Sanction
 	for i := range g.shards {
@@ -237,31 +294,45 @@ func (g *Guard) List() []Sanction {
 		}
 		sh.mu.Unlock()
 	}
-	slices.SortFunc(all, func(a, b Sanction) int {
-		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Entity, b.Entity))
-	})
 	return all
 }
 
-// Lift ends every sanction on an entity, in somebody's name, and reports whether
-// there was one. What was counted so far is forgotten.
-func (g *Guard) Lift(entity, by string) bool {
+// forget takes a sanction off the list of those that only this node knows of.
+func (g *Guard) forget(s *Sanction) {
+	sh := g.shard(s.Entity)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if c := sh.callers[s.Entity]; c != nil && s.Kind == Ban {
+		c.ban = nil
+	} else if c != nil {
+		c.emergency = nil
+	}
+}
+
+// Lift ends every sanction on an entity, on all nodes, in somebody's name, and
+// reports whether there was one. What was counted so far is forgotten here.
+func (g *Guard) Lift(ctx context.Context, entity, by string) (bool, error) {
 	now := time.Now()
+	lifted, err := g.liftShared(ctx, entity)
+	if err != nil {
+		return false, err
+	}
 	sh := g.shard(entity)
 	sh.mu.Lock()
 	c := sh.callers[entity]
 	delete(sh.callers, entity)
 	sh.mu.Unlock()
-	lifted := false
 	if c != nil {
 		for _, s := range [...]*Sanction{c.ban, c.emergency} {
 			if s != nil && now.Before(s.Until) {
-				lifted = true
-				g.tell(Event{Sanction: *s, Lifted: true, By: by})
+				lifted = append(lifted, *s)
 			}
 		}
 	}
-	return lifted
+	for _, s := range lifted {
+		g.tell(Event{Sanction: s, Lifted: true, By: by})
+	}
+	return len(lifted) > 0, nil
 }
 
 func (g *Guard) tell(e Event) {
