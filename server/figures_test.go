@@ -197,8 +197,10 @@ func TestFiguresWithoutTheStoreAreAbsent(t *testing.T) {
 	if source := answer.Limits[0]["source"]; source != "degraded" {
 		t.Errorf("the source is %v", source)
 	}
-	if l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]; !l.Unknown || l.Upgrade || l.Alarm != "" {
-		t.Errorf("%+v", l)
+	for _, resource := range []string{"chat", ""} {
+		if l := must(c.Status(ctx, "alice", resource))(t).Limits[0]; !l.Unknown || l.Upgrade || l.Alarm != "" || l.Source != "degraded" {
+			t.Errorf("%q: %+v", resource, l)
+		}
 	}
 }
 

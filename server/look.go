@@ -129,8 +129,8 @@ func (s *server) terms(namespace string) map[string]catalog.Terms {
 // counts it or its key, in order; one without a name if there are none.
 func (s *server) used(r *http.Request, who catalog.Subject, key string, terms map[string]catalog.Terms) ([]string, error) {
 	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: who.Namespace, Entity: who.Entity, Max: 1000})
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return nil, err
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, sluice.ErrUnavailable) {
+		return nil, err // without the store it is those that the policy declares
 	}
 	var names []string
 	for i := range page.Buckets {
