@@ -86,6 +86,10 @@ var ErrErased = errors.New("an entity was erased meanwhile")
 // away for longer may write about it.
 const erasedKept = 30 * 24 * time.Hour
 
+// erasedSkew is by how much the clocks of nodes and stores may differ. A take so
+// soon after an entity was erased may count as one before.
+const erasedSkew = 5 * time.Second
+
 // mark is what is remembered of an entity that was erased.
 type mark struct {
 	At time.Time `json:"at"`

@@ -148,11 +148,15 @@ type bin struct {
 // amount is what was counted in a bin.
 type amount struct {
 	tokens, takes int64
-	last          int64 // when it was last taken, in Unix microseconds; 0 if it was not
+	first         int64 // the earliest take that changed it, in Unix microseconds
+	last          int64 // when it was last taken; 0 if it was not
 }
 
 func (a amount) plus(b amount) amount {
-	return amount{a.tokens + b.tokens, a.takes + b.takes, max(a.last, b.last)}
+	if a == (amount{}) {
+		return b
+	}
+	return amount{a.tokens + b.tokens, a.takes + b.takes, min(a.first, b.first), max(a.last, b.last)}
 }
 
 var _ sluice.Observer = (*Recorder)(nil)
@@ -188,9 +192,9 @@ func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) 
 	if c.Taken.IsZero() {
 		c.Taken = r.config.Clock()
 	}
-	n := amount{tokens: c.Amount.Thousandths()}
+	n := amount{tokens: c.Amount.Thousandths(), first: c.Taken.UnixMicro()}
 	if c.Take {
-		n.takes, n.last = 1, c.Taken.UnixMicro()
+		n.takes, n.last = 1, n.first
 	}
 	const hour = int64(time.Hour / time.Second)
 	at := bin{k, c.Taken.Unix() / hour * hour}

@@ -76,15 +76,15 @@ func (r *Recorder) collect(ctx context.Context) error {
 	return nil
 }
 
-// forget drops what was counted until now for entities that were erased. What
-// is counted later is of somebody new with the same name.
+// forget drops what was counted until now for entities that were erased, of takes
+// before that. Later ones are of somebody new with the same name.
 func (r *Recorder) forget(ctx context.Context) error {
 	hash, err := erasedHashes(ctx, r.config.Store)
 	if err != nil {
 		return err
 	}
 	versions := maps.Clone(r.erased)
-	gone := map[string]bool{}
+	gone := map[string]time.Time{}
 	c := &Catalog{store: r.config.Store}
 	asked := map[string]bool{}
 	for i := range r.unsent[0].Rows {
@@ -101,8 +101,14 @@ func (r *Recorder) forget(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range marks {
-			gone[m.ID] = gone[m.ID] || m.Version > versions[namespace]
+		for _, r := range marks {
+			var m mark
+			if err := decode(r, &m); err != nil {
+				return err
+			}
+			if r.Version > versions[namespace] {
+				gone[r.ID] = m.At
+			}
 		}
 		versions[namespace] = guard.Version
 	}
@@ -113,7 +119,8 @@ func (r *Recorder) forget(ctx context.Context) error {
 	for _, b := range r.unsent {
 		b.Erased = versions
 		b.Rows = slices.DeleteFunc(b.Rows, func(row UsageRow) bool {
-			return asked[row.Namespace] && gone[hash(row.Namespace, row.Entity)]
+			at, erased := gone[hash(row.Namespace, row.Entity)]
+			return erased && asked[row.Namespace] && row.first.Before(at.Add(erasedSkew))
 		})
 	}
 	return nil
@@ -194,7 +201,7 @@ func (r *Recorder) rows() []UsageRow {
 func (b bin) row(span Span, a amount) UsageRow {
 	row := UsageRow{
 		Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Limit: b.Limit,
-		Span: span, Amount: a.tokens, Count: a.takes,
+		Span: span, Amount: a.tokens, Count: a.takes, first: time.UnixMicro(a.first),
 	}
 	if span != Total {
 		row.Start = time.Unix(b.hour, 0).UTC()

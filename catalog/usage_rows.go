@@ -56,6 +56,8 @@ type UsageRow struct {
 	// Last is when it was last taken, to the microsecond; zero if that is not
 	// known. Adding a row keeps the later one.
 	Last time.Time
+
+	first time.Time // of the takes in it
 }
 
 // Seconds is Start in Unix seconds, and 0 in a total: what stores keep.

@@ -68,9 +68,9 @@ func checkEraseLate(t *testing.T, open Open) {
 	d.create(catalog.Entity{ID: "alice"})
 	late, err := catalog.NewRecorder(catalog.RecorderConfig{Store: d.store, Every: time.Minute})
 	d.no(err)
-	count := func(entity string) {
+	count := func(entity string, taken time.Time) {
 		late.Consumed(sluice.Key{Namespace: d.namespace, Entity: entity, Resource: "chat", Limit: "rpm"}, sluice.Per(1, time.Second),
-			sluice.Consumption{Amount: sluice.Tokens(1), Taken: time.Now(), Take: true})
+			sluice.Consumption{Amount: sluice.Tokens(1), Taken: taken, Take: true})
 	}
 	used := func(entity string) (total sluice.Amount) {
 		page, err := d.c.UsageSummary(d.ctx, d.namespace, catalog.UsedQuery{Entity: entity, To: time.Now().Add(time.Hour)})
@@ -81,10 +81,10 @@ func checkEraseLate(t *testing.T, open Open) {
 		return total
 	}
 	for round := range 3 { // each time there is somebody new of that name
-		count("alice")
+		count("alice", d.clock.Now())
 		d.no(late.Flush(d.ctx))
-		count("alice")
-		count("bob")
+		count("alice", d.clock.Now())
+		count("bob", d.clock.Now())
 		_, err = d.e.Erase(d.ctx, "alice", catalog.RefuseChildren)
 		d.no(err)
 		d.no(late.Flush(d.ctx))
@@ -94,11 +94,18 @@ func checkEraseLate(t *testing.T, open Open) {
 		if got, want := used("bob"), sluice.Tokens(int64(round+1)); got != want {
 			t.Errorf("round %d: bob has used %s, want %s", round, got, want)
 		}
-		count("alice")
+		count("alice", d.clock.Now())
 		d.no(late.Flush(d.ctx))
 		if got := used("alice"); got != sluice.Tokens(1) {
 			t.Errorf("round %d: somebody new has used %s, want 1", round, got)
 		}
+	}
+	_, err = d.e.Erase(d.ctx, "alice", catalog.RefuseChildren)
+	d.no(err)
+	count("alice", d.clock.Now().Add(time.Minute)) // by somebody new, before the node has heard of it
+	d.no(late.Flush(d.ctx))
+	if got := used("alice"); got != sluice.Tokens(1) {
+		t.Errorf("somebody new has used %s a minute later, want 1", got)
 	}
 	d.no(late.Close())
 }
