@@ -33,7 +33,8 @@ type Told struct {
 	Changes []sluice.Demand
 	Settled *sluice.Settlement
 
-	Waited   bool // it stood in line
+	Waited   bool          // it stood in line
+	Ends     time.Duration // when it gives up, if it waits
 	Decision sluice.Decision
 	Err      error
 	Lost     bool // its node died before it could hear
@@ -73,6 +74,11 @@ func (w *World) ask(ctx context.Context, t *Told, slot int, do func(n *node, ctx
 	t.Decision = d
 	t.Decision.Demands, t.Decision.Results = slices.Clone(d.Demands), slices.Clone(d.Results)
 	t.Lost = t.Node.port.dead()
+	if t.Waited && len(d.Demands) > 0 { // the limits may have changed
+		judged := *t.Take
+		judged.Demands = t.Decision.Demands
+		t.Take = &judged
+	}
 	w.noteTold(t)
 	w.mu.Lock()
 	w.told = append(w.told, t)
@@ -151,15 +157,22 @@ func (w *World) attempt(op *Op, i int) {
 		take.ID, take.Keep = op.ID, op.Keep
 		slot = (op.Node + i) % w.plan.Nodes
 	}
+	t.Ends = w.elapsed() + op.Patience
 	if op.Patience > 0 {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, op.Patience)
 		defer end()
 	}
 	if op.GiveUp > 0 {
+		t.Ends = w.elapsed() + op.GiveUp
 		defer time.AfterFunc(op.GiveUp, cancel).Stop()
 	}
-	t.Waited = op.Kind == OpWait || op.Kind == OpQueue
+	if t.Waited = op.Kind == OpWait || op.Kind == OpQueue; t.Waited {
+		take.Resolve = func(_ context.Context, take *sluice.Take) error {
+			take.Demands = w.demands(op)
+			return nil
+		}
+	}
 	if !w.ask(ctx, t, slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
 		switch op.Kind {
 		case OpWait:

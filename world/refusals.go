@@ -2,8 +2,10 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -11,12 +13,19 @@ import (
 
 // refusals checks that a refusal says never exactly when the cost exceeds the
 // capacity of a limit that applies, and that concurrency says when a place is
-// free at the latest apart from its guess, which is short. What is answered
-// without the store may say something else.
+// free at the latest apart from its guess, which is short. Whoever gives up
+// waiting is told what the store says after that, and not what it was told while
+// it waited. What is answered without the store may say something else.
 func (w *World) refusals() (failures []Failure) {
+	effects := w.byCaller()
 	for _, t := range w.told {
-		if t.Take == nil || t.Err != nil || t.Lost || t.Decision.Allowed || t.degraded() {
+		_, refused := errors.AsType[*sluice.RefusedError](t.Err)
+		if t.Take == nil || t.Err != nil && !refused || t.Lost || t.Decision.Allowed || t.degraded() {
 			continue
+		}
+		if gaveUp := errors.Is(t.Err, context.DeadlineExceeded) || errors.Is(t.Err, context.Canceled); gaveUp && !w.live &&
+			!slices.ContainsFunc(effects[t.Caller], func(e *Effect) bool { return e.At >= t.Ends && e.Decision.Time.Equal(t.Decision.Time) }) {
+			failures = append(failures, Failure{"refusals", t.Return.At, fmt.Sprintf("caller %d gave up and is told to come back in %s, which is of before", t.Caller>>16-1, t.Decision.RetryAfter)})
 		}
 		never := false
 		for i := range t.Take.Demands {
@@ -59,7 +68,8 @@ const (
 //
 // Each bucket is emptied. A caller is refused, and in some worlds another with a
 // greater cost after it, or one that wants of a second bucket as well, which is
-// empty, too; the last of them comes back. Sooner is not checked
+// empty, too; the last of them comes back. Or the caller waits, is overtaken and
+// gives up. Sooner is not checked
 // where tokens were held, because they may be returned at any moment. While a
 // bucket stands still because the store's clock stepped back, the deny cache
 // estimates by refill, for a second at most; what is told after that is checked.
@@ -93,7 +103,11 @@ func (w *World) comeBackAlone() {
 			continue
 		}
 		cost := first
-		if oneIn(r, 3) {
+		if oneIn(r, 4) {
+			if t = a.overtaken(r, t, cost); t == nil || t.Err == nil {
+				continue
+			}
+		} else if oneIn(r, 3) {
 			if t = a.withAnother(r, i, cost); t == nil || t.Err != nil || t.Decision.Allowed {
 				continue
 			}
@@ -133,14 +147,47 @@ func (a *alone) withAnother(r *rand.Rand, i int, cost int64) *Told {
 	return a.take(cost, false)
 }
 
-func (a *alone) take(cost int64, peek bool) *Told {
-	w := a.world
-	a.asked++
-	t := &Told{Op: a.op, Caller: a.op.caller(a.asked), Take: &sluice.Take{Peek: peek, Demands: []sluice.Demand{
-		{Key: a.bucket.Key, Limit: a.bucket.at(w.planNow()), Cost: sluice.Thousandths(cost), Critical: a.bucket.Critical}}}}
-	if a.also != nil {
-		t.Take.Demands = append(t.Take.Demands, sluice.Demand{Key: a.also.Key, Limit: a.also.at(w.planNow()), Cost: sluice.Tokens(1), Critical: a.also.Critical})
+// overtaken lets two callers wait for what t was refused, and returns what the
+// first is told. It gives up soon after the second, whom it lets pass, is served.
+func (a *alone) overtaken(r *rand.Rand, t *Told, cost int64) *Told {
+	w, wait := a.world, t.Decision.RetryAfter
+	if wait > longEnough/2 {
+		return nil
 	}
+	wait += between(r, time.Millisecond, 300*time.Millisecond)
+	batch, interactive := a.asks(cost), a.asks(cost)
+	batch.Take.Priority, interactive.Take.Priority = sluice.Batch, sluice.Interactive
+	stands := func(t *Told, patience time.Duration) {
+		t.Waited, t.Ends = true, w.elapsed()+patience
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		w.ask(ctx, t, a.slot, func(n *node, ctx context.Context) (sluice.Decision, error) { return n.limiter.Wait(ctx, *t.Take) })
+	}
+	w.callers.Go(func() { stands(batch, wait) })
+	time.Sleep(time.Millisecond)
+	w.callers.Go(func() { stands(interactive, 2*wait) })
+	w.callers.Wait()
+	if batch.Node == nil || batch.Return.At < interactive.Return.At {
+		return nil // what it was told is of before
+	}
+	return batch
+}
+
+// asks is a caller that is about to ask.
+func (a *alone) asks(cost int64) *Told {
+	a.asked++
+	now := a.world.planNow()
+	t := &Told{Op: a.op, Caller: a.op.caller(a.asked), Take: &sluice.Take{Demands: []sluice.Demand{
+		{Key: a.bucket.Key, Limit: a.bucket.at(now), Cost: sluice.Thousandths(cost), Critical: a.bucket.Critical}}}}
+	if a.also != nil {
+		t.Take.Demands = append(t.Take.Demands, sluice.Demand{Key: a.also.Key, Limit: a.also.at(now), Cost: sluice.Tokens(1), Critical: a.also.Critical})
+	}
+	return t
+}
+
+func (a *alone) take(cost int64, peek bool) *Told {
+	w, t := a.world, a.asks(cost)
+	t.Take.Peek = peek
 	if !w.ask(context.Background(), t, a.slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
 		err = n.limiter.Decide(ctx, t.Take, &d)
 		return d, err

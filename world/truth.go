@@ -149,7 +149,7 @@ type held struct {
 	amount  int64
 	expires time.Time
 	closed  bool // in time
-	brief   bool // it ends with its window
+	brief   bool // it ends with its window, or its node was closed while it was asked for
 }
 
 func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error {
@@ -161,7 +161,7 @@ func (t *truth) hold(requests []sluice.HoldRequest, grants []sluice.Grant) error
 			r, g := &requests[i], &grants[i]
 			t.report(r.Key, r.Previous, r.Spent.Thousandths(), g.Remaining.Thousandths(), r.Limit)
 			if g.Amount.Thousandths() > 0 {
-				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount.Thousandths(), expires: g.Expires, brief: g.Expires.Sub(g.Now) < r.TTL}
+				t.holds[holdKey{r.Key, r.ID}] = &held{amount: g.Amount.Thousandths(), expires: g.Expires, brief: g.Expires.Sub(g.Now) < r.TTL || t.world.at(int(r.ID.Node-1)/1000) == nil}
 			}
 		}
 		return nil

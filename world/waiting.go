@@ -23,6 +23,10 @@ import (
 //   - Refused before its time is over is only who can never pass, and who is
 //     told that the outcome is unknown.
 //   - Who waits is charged once: what may have happened is not asked again.
+//   - Who waits asks by the limits of the moment, not by those of its arrival.
+//     That is checked in worlds without faults, where a question is decided
+//     soon after it is asked; in all of them whoever can pass by the new limit
+//     is served.
 //   - Who gives up leaves no ticket behind, so it costs nobody anything. Where
 //     messages are lost, it lapses.
 //
@@ -56,6 +60,7 @@ func (w *World) waiting() (failures []Failure) {
 	}
 	if len(w.plan.Faults) == 0 {
 		failures = append(failures, w.ranks()...)
+		failures = append(failures, w.outdated()...)
 	}
 	l := tickets{in: map[sluice.Key]map[uint64]ticket{}}
 	life := 0
@@ -114,9 +119,25 @@ func (w *World) ranks() (failures []Failure) {
 		if e.Take == nil || t == nil || e.Take.Ticket.ID == (sluice.HoldID{}) {
 			continue
 		}
-		want := t.Call.At + patience(t.Op.Priority)
+		want := t.Call.At + patience(t.Take.Priority)
 		if off := e.At + e.Take.Ticket.Rank - want; off < 0 || off > 10*usual {
 			failures = append(failures, Failure{"waiting", e.At, fmt.Sprintf("the ticket of caller %d ranks %s later than it should", e.Caller>>16-1, off)})
+		}
+	}
+	return failures
+}
+
+// outdated checks that nobody in line asks by a limit that has changed.
+func (w *World) outdated() (failures []Failure) {
+	for _, e := range w.store.effects {
+		if e.Take == nil || e.Take.Ticket.ID == (sluice.HoldID{}) {
+			continue
+		}
+		for i := range e.Take.Demands {
+			dm := &e.Take.Demands[i]
+			if b := w.bucket(dm.Key); dm.Limit != b.at(e.At) && dm.Limit != b.at(e.At-10*usual) {
+				failures = append(failures, Failure{"waiting", e.At, fmt.Sprintf("caller %d asks for %s of %s by %s, which changed %s ago", e.Caller>>16-1, dm.Charge(), dm.Key, dm.Limit, e.At-b.Changed)})
+			}
 		}
 	}
 	return failures
@@ -236,8 +257,8 @@ func (w *World) sample(over <-chan struct{}) {
 
 // wakeUp is how long it may take a caller that can pass.
 func (w *World) wakeUp(t *Told) time.Duration {
-	for i := range t.Take.Demands {
-		if dm := &t.Take.Demands[i]; dm.Limit.Algorithm != sluice.TokenBucket || w.bucket(dm.Key).Other.Amount.Thousandths() != 0 {
+	for _, want := range t.Op.Wants {
+		if b := &w.plan.Buckets[want.Bucket]; b.Limit.Algorithm != sluice.TokenBucket || b.Other.Amount.Thousandths() != 0 {
 			return renewal
 		}
 	}
@@ -278,7 +299,7 @@ func (w *World) working(n *node) bool {
 }
 
 // couldPass reports whether the store would let a caller through with the
-// ticket it has asked with.
+// ticket it has asked with, under the limits of the moment.
 func (w *World) couldPass(t *Told) bool {
 	s := w.store
 	s.mu.Lock()
@@ -294,6 +315,6 @@ func (w *World) couldPass(t *Told) bool {
 		}
 	}
 	var d sluice.Decision
-	err := s.model.Take(context.Background(), &sluice.Take{Demands: last.Demands, Ticket: last.Ticket, UpTo: last.UpTo, Peek: true}, &d)
+	err := s.model.Take(context.Background(), &sluice.Take{Demands: w.demands(t.Op), Ticket: last.Ticket, UpTo: last.UpTo, Peek: true}, &d)
 	return err == nil && d.Allowed
 }
