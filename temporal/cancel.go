@@ -43,6 +43,9 @@ func successor(event string) string {
 // Cancel cancels an event: its workflow never begins, and the room of its slot
 // is free again. It is [ErrBegun] if the workflow has begun. An event is
 // cancelled before it is started, too, and cancelling twice is no error.
+//
+// After any other error repeat it: the workflow may be ended while the slot
+// still keeps its room.
 func (s *Starter) Cancel(ctx context.Context, event, reason string) error {
 	slot, err := s.slots.Slot(ctx, event)
 	if err != nil {
@@ -155,16 +158,17 @@ func (s *Starter) shut(ctx context.Context, event string) error {
 			return err
 		}
 	}
-	if info.GetType().GetName() == tombstone || ended(info) {
-		return nil
+	if !isShut(info) {
+		return fmt.Errorf("event %q: %w", event, ErrBegun)
 	}
-	return fmt.Errorf("event %q: %w", event, ErrBegun)
+	return nil
 }
 
-// ended reports whether a workflow was terminated before it began: its two
-// events are that it was started, and that.
-func ended(info *workflowpb.WorkflowExecutionInfo) bool {
-	return info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_TERMINATED && info.GetHistoryLength() == 2
+// isShut reports whether a workflow never begins: it is a tombstone, or was
+// terminated before it began, so that its two events are its start and that.
+func isShut(info *workflowpb.WorkflowExecutionInfo) bool {
+	return info.GetType().GetName() == tombstone ||
+		info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_TERMINATED && info.GetHistoryLength() == 2
 }
 
 func (s *Starter) describe(ctx context.Context, event string) (*workflowpb.WorkflowExecutionInfo, error) {

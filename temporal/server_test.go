@@ -3,12 +3,14 @@ package temporal_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,7 +101,14 @@ func (o *offset) advance(d time.Duration) {
 	o.by += d
 }
 
-// open returns a bench with a plan of so many events in a second.
+// opened counts benches, so that events have other names when a test runs again.
+var opened atomic.Int64
+
+func name(t *testing.T, event string) string {
+	return fmt.Sprintf("%s/%d/%s", t.Name(), opened.Load(), event)
+}
+
+// open returns a bench with a plan.
 func open(t *testing.T, plan schedule.Plan, clock func() time.Time) *bench {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "slots.db"))
@@ -119,13 +128,14 @@ func open(t *testing.T, plan schedule.Plan, clock func() time.Time) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened.Add(1)
 	plan.Name = "payments"
 	if _, err := slots.SetPlan(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{slots: slots, config: temporal.Config{
 		Slots: slots, Client: shared.GetDefaultClient(), Workflow: "pay",
-		Options: client.StartWorkflowOptions{TaskQueue: t.Name()},
+		Options: client.StartWorkflowOptions{TaskQueue: name(t, "queue")},
 	}}
 	if b.starter, err = temporal.New(b.config); err != nil {
 		t.Fatal(err)

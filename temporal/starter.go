@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/schedule"
 	enums "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 )
 
@@ -108,16 +109,17 @@ func (s *Starter) Start(ctx context.Context, r schedule.Request) (schedule.Slot,
 		return schedule.Slot{}, &sluice.FieldError{Field: "event", Value: r.Event, Reason: "is the name of a successor of " + root}
 	}
 	slot, err := s.slots.Assign(ctx, r)
-	for err == nil && slot.State == schedule.Cancelled {
-		slot, err = s.slots.Slot(ctx, successor(slot.Event))
-		if errors.Is(err, schedule.ErrNotFound) {
-			err = ErrCancelled
+	for err == nil {
+		if slot, err = s.start(ctx, slot); !errors.Is(err, ErrCancelled) {
+			break
 		}
+		next, missing := s.slots.Slot(ctx, successor(slot.Event))
+		if errors.Is(missing, schedule.ErrNotFound) {
+			break
+		}
+		slot, err = next, missing
 	}
-	if err != nil {
-		return slot, err
-	}
-	return s.start(ctx, slot)
+	return slot, err
 }
 
 // start is the second phase.
@@ -138,10 +140,25 @@ func (s *Starter) start(ctx context.Context, slot schedule.Slot) (schedule.Slot,
 	if err := s.replace(ctx, &slot); err != nil {
 		return slot, err
 	}
-	if _, err := s.config.execute(ctx, slot.Event, slot.Payload, slot.StartDelay(now)); err != nil && !alreadyStarted(err) {
+	_, err := s.config.execute(ctx, slot.Event, slot.Payload, slot.StartDelay(now))
+	if alreadyStarted(err) {
+		var info *workflowpb.WorkflowExecutionInfo
+		if info, err = s.describe(ctx, slot.Event); err == nil && isShut(info) {
+			return s.cancelled(ctx, slot) // who cancelled it has not come to its slot
+		}
+	}
+	if err != nil {
 		return slot, err
 	}
 	return s.handOver(ctx, slot)
+}
+
+// cancelled gives back the slot of an event whose workflow never begins.
+func (s *Starter) cancelled(ctx context.Context, slot schedule.Slot) (schedule.Slot, error) {
+	if _, err := s.slots.TakeBack(ctx, slot.Event, owner, "cancelled"); err != nil {
+		return slot, err
+	}
+	return slot, ErrCancelled
 }
 
 // handOver notes that the workflow is there. If the slot was cancelled by

@@ -15,7 +15,7 @@ import (
 var second = schedule.Plan{MaxPerWindow: 100, WindowSize: time.Second}
 
 func request(t *testing.T, event string, at time.Time) schedule.Request {
-	return schedule.Request{Event: t.Name() + "/" + event, Plan: "payments", At: at, Payload: []byte(`{"amount":12}`)}
+	return schedule.Request{Event: name(t, event), Plan: "payments", At: at, Payload: []byte(`{"amount":12}`)}
 }
 
 func (b *bench) start(t *testing.T, r schedule.Request) schedule.Slot {
@@ -344,4 +344,24 @@ func TestACrashWhileRescheduling(t *testing.T) {
 	b.waits(t, next)
 	b.state(t, next.Event, schedule.Done)
 	b.holds(t, 1)
+}
+
+// A process dies while it cancels an event that was not started: the id is
+// taken, and the slot still waits. Nothing is told to be started then.
+func TestACrashWhileCancelling(t *testing.T) {
+	b := open(t, second, nil)
+	r := request(t, "a", time.Now().Add(time.Hour))
+	slot, err := b.slots.Assign(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.execute(t, slot)
+	if err := b.config.Client.TerminateWorkflow(t.Context(), slot.Event, "", "cancelled before it began"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.starter.Start(t.Context(), r); !errors.Is(err, temporal.ErrCancelled) {
+		t.Errorf("%v: %+v", err, got)
+	}
+	b.state(t, slot.Event, schedule.Cancelled)
+	b.holds(t, 0)
 }

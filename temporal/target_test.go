@@ -35,7 +35,7 @@ func post(t *testing.T, to http.Handler, event, body, secret string, at time.Tim
 func TestATargetStartsAWorkflowOnce(t *testing.T) {
 	b := open(t, second, nil)
 	b.work(t)
-	now, event := time.Now(), t.Name()+"/a"
+	now, event := time.Now(), name(t, "a")
 	target, err := temporal.Target(b.config, "old", "whsec_"+base64.StdEncoding.EncodeToString([]byte("new")))
 	if err != nil {
 		t.Fatal(err)
