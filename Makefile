@@ -101,6 +101,8 @@ soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m)
 	$(say) "tests, $(SOAKCOUNT) times"
 	@go test -race -count $(SOAKCOUNT) -timeout 6h ./...
 	@$(MAKE) --no-print-directory worlds WORLDS=$(SOAKWORLDS)
+	$(say) "2000 workflows in slots"
+	@cd temporal && go test -count 1 -timeout 30m -v -run '^TestManyEventsEachOnce$$' . -args -temporal.events 2000
 	$(say) "Redis killed under load for $(SOAKOUTAGE)"
 	@mkdir -p bin
 	@go test -count 1 -timeout 30m -v -run '^TestOutageTimeline$$' ./failover -args -outage.length $(SOAKOUTAGE) -outage.picture $(CURDIR)/bin/outage.svg
