@@ -28,6 +28,8 @@ var unrun = []struct{ page, command, reason, instead string }{
 	{"docs/world.md", "go test ./world -run '^TestWorlds$' -world.seed 1550 -world.without 0", "the tests of world play it", "go test ./world -list TestWorlds -world.without 0 | grep TestWorlds"},
 	{"docs/slots.md", "go test ./schedule -run 'KilledWriter|InProcesses' -v -slots.events 200000 -slots.seconds 60", "it takes minutes",
 		"go test ./schedule -list 'KilledWriter|InProcesses' -slots.events 200000 -slots.seconds 60 | grep Test"},
+	{"docs/temporal.md", "cd temporal && go build -o ../bin/ ./cmd/sluice-temporal", "its module takes minutes to build, and make temporal does it", ""},
+	{"docs/temporal.md", "bin/sluice-temporal --workflow pay --task-queue payment-exec --secret-file webhook.secret", "the tests of its module run it", ""},
 }
 
 // granted are what commands of the pages take for granted, as a command that
