@@ -72,6 +72,11 @@ func Redis(s *redislimits.Store) prometheus.Collector {
 		st := s.Stats()
 		by(w, "sluice_clock_steps_total", clockSteps, "direction", map[string]int64{"back": st.ClockBack, "forward": st.ClockForward})
 		add(w, "sluice_clock_gaps_total", clockGaps, st.ClockGaps)
+		by(w, "sluice_replica_lists_total", "Lists read from the replica, and those that were not because it was too far behind.", "outcome",
+			map[string]int64{"read": st.ReplicaReads, "skipped": st.ReplicaSkips})
+		if st.ReplicaLagKnown {
+			add(w, "sluice_replica_lag_seconds", "How far the replica is behind at most.", st.ReplicaLag.Seconds())
+		}
 	})
 }
 

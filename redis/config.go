@@ -41,6 +41,14 @@ type Config struct {
 	// every replica that may be promoted is among them.
 	Replicas int
 
+	// Replica is the address of a replica of the server, from which lists are read
+	// while it is at most MaxLag behind. Takes, and looking at a bucket with a
+	// peek, never are. "" reads lists from the primary. It is not for a Cluster.
+	Replica string
+
+	// MaxLag is how far the replica may be behind. 0 means 500 ms.
+	MaxLag time.Duration
+
 	// Separate has a limit store send each take in its own call. Otherwise takes that
 	// come while a call on the same key is under way are sent in one call
 	// after it, which is a lot cheaper under load, and each is still decided
@@ -64,6 +72,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.MaxLag == 0 {
+		c.MaxLag = 500 * time.Millisecond
 	}
 	if c.Conns == 0 {
 		c.Conns = 1

@@ -21,6 +21,7 @@ type database struct {
 	address           string
 	ca, cert, certKey string
 	conns             int
+	replica           string
 	replicas          int // of Redis, that must acknowledge takes of critical limits
 }
 
@@ -46,7 +47,7 @@ func (d *database) isPostgres() bool {
 func (d *database) isFile() bool { return d.flag == "catalog" && !d.isPostgres() }
 
 func (d *database) redis(log *slog.Logger) (redis.Config, error) {
-	config := redis.Config{Address: d.address, Conns: d.conns, Replicas: d.replicas, Log: log}
+	config := redis.Config{Address: d.address, Conns: d.conns, Replicas: d.replicas, Replica: d.replica, Log: log}
 	var err error
 	if d.ca != "" || d.cert != "" || d.certKey != "" {
 		config.TLS, err = clientTLS(d.flag+"-", d.ca, d.cert, d.certKey, log)

@@ -89,6 +89,7 @@ func (p *places) define(f *pflag.FlagSet) {
 		"redis+sentinel://…, redis+cluster://… or postgres://…")
 	p.catalog.define(f, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
 	p.store.connecting(f)
+	f.StringVar(&p.store.replica, "store-replica", "", "`address` of a Redis replica from which lists are read while it is at most 500 ms behind; takes never are")
 	f.IntVar(&p.store.replicas, "store-replicas", 0, "`number` of Redis replicas that must acknowledge a take of a critical limit; with fewer its outcome is unknown")
 	p.catalog.connecting(f)
 	choose(f, &p.migrate, "migrate", "on", "create and migrate schemas at the start; off leaves that to sluice migrate", "on", "off")

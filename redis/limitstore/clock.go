@@ -110,11 +110,22 @@ type Stats struct {
 	ClockBack    int64 // times a server's clock was set back
 	ClockForward int64 // times one ran ahead of this process's
 	ClockGaps    int64 // times a server was not heard of for over 15 s
+
+	// Lists read from the replica, and those that were not because it was too far
+	// behind or not there; and how far it is behind at most, if that is known.
+	ReplicaReads, ReplicaSkips int64
+	ReplicaLag                 time.Duration
+	ReplicaLagKnown            bool
 }
 
 // Stats returns the counts of the store.
 func (s *Store) Stats() Stats {
 	s.clocks.mu.Lock()
 	defer s.clocks.mu.Unlock()
-	return Stats{ClockBack: s.clocks.back, ClockForward: s.clocks.forward, ClockGaps: s.clocks.gaps}
+	st := Stats{
+		ClockBack: s.clocks.back, ClockForward: s.clocks.forward, ClockGaps: s.clocks.gaps,
+		ReplicaReads: s.replica.read.Load(), ReplicaSkips: s.replica.skipped.Load(),
+	}
+	st.ReplicaLag, st.ReplicaLagKnown = s.replica.lag()
+	return st
 }

@@ -48,16 +48,20 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	if err != nil {
 		return sluice.Page{}, err
 	}
-	page, err := s.list(ctx, &q, at)
+	from := s.lists(at)
+	page, err := s.list(ctx, from, &q, at)
+	if err != nil && from != s.db.Client && at.Node == "" {
+		page, err = s.list(ctx, s.db.Client, &q, at)
+	}
 	if err != nil {
 		return sluice.Page{}, fmt.Errorf("redis: list: %w: %w", sluice.ErrUnavailable, err)
 	}
 	return page, nil
 }
 
-func (s *Store) list(ctx context.Context, q *sluice.Query, at spot) (sluice.Page, error) {
+func (s *Store) list(ctx context.Context, from rueidis.Client, q *sluice.Query, at spot) (sluice.Page, error) {
 	var page sluice.Page
-	nodes, err := s.primaries(ctx)
+	nodes, err := s.primaries(ctx, from)
 	if err != nil {
 		return page, err
 	}
@@ -69,7 +73,11 @@ func (s *Store) list(ctx context.Context, q *sluice.Query, at spot) (sluice.Page
 		if addr != at.Node {
 			at = spot{Node: addr}
 		}
-		now, err := s.timeOf(ctx, nodes[addr])
+		clock := nodes[addr]
+		if !s.db.Cluster {
+			clock = s.db.Client // also for what a replica has
+		}
+		now, err := s.timeOf(ctx, clock)
 		if err != nil {
 			return page, err
 		}
@@ -79,7 +87,7 @@ func (s *Store) list(ctx context.Context, q *sluice.Query, at spot) (sluice.Page
 				page.Next = at.String()
 				return page, nil
 			}
-			found, next, err := s.scan(ctx, nodes[addr], q, at, now)
+			found, next, err := s.scan(ctx, from, nodes[addr], q, at, now)
 			if err != nil {
 				return page, err
 			}
@@ -104,7 +112,7 @@ type listed struct {
 }
 
 // scan does one step, and answers the buckets in it that come after at.
-func (s *Store) scan(ctx context.Context, node rueidis.Client, q *sluice.Query, at spot, now int64) ([]listed, uint64, error) {
+func (s *Store) scan(ctx context.Context, from, node rueidis.Client, q *sluice.Query, at spot, now int64) ([]listed, uint64, error) {
 	keys, next, err := s.keys(ctx, node, q, at.Cursor)
 	if err != nil {
 		return nil, 0, err
@@ -117,7 +125,7 @@ func (s *Store) scan(ctx context.Context, node rueidis.Client, q *sluice.Query, 
 		gets[i] = s.db.Client.B().Get().Key(key).Build()
 	}
 	var found []listed
-	for i, res := range s.db.Client.DoMulti(ctx, gets...) {
+	for i, res := range from.DoMulti(ctx, gets...) {
 		raw, err := res.ToString()
 		if rueidis.IsRedisNil(err) {
 			continue // expired in between
@@ -209,8 +217,8 @@ func (s *Store) describe(record, raw string, q *sluice.Query, now int64) ([]slui
 }
 
 // primaries are the nodes that have keys, by address.
-func (s *Store) primaries(ctx context.Context) (map[string]rueidis.Client, error) {
-	nodes := s.db.Client.Nodes()
+func (s *Store) primaries(ctx context.Context, from rueidis.Client) (map[string]rueidis.Client, error) {
+	nodes := from.Nodes()
 	if !s.db.Cluster {
 		return nodes, nil
 	}

@@ -19,6 +19,7 @@ type Store struct {
 	deadline deadline
 	skew     atomic.Int64 // of the server's clock to ours, in microseconds
 	clocks   clocks
+	replica  replica
 	shards   atomic.Pointer[shardOf]
 
 	clock sync.Mutex // of tests
@@ -36,6 +37,9 @@ func Open(ctx context.Context, config redis.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if db.Cluster && config.Replica != "" {
+		return nil, errors.Join(errors.New("redis: Replica: a Cluster has no replica of everything"), db.Close())
+	}
 	s := &Store{db: db}
 	s.combine()
 	if err := s.prepare(ctx); err != nil {
@@ -43,6 +47,9 @@ func Open(ctx context.Context, config redis.Config) (*Store, error) {
 	}
 	if config.Clock == nil {
 		s.db.Go(s.watchClocks)
+	}
+	if config.Replica != "" {
+		s.db.Go(s.followReplica)
 	}
 	if db.Cluster {
 		if err := s.findShards(ctx); err != nil {
