@@ -210,8 +210,10 @@ func fullPostgres(t *testing.T) *fault {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	others := os.Getenv("TMPDIR")
 	t.Setenv("TMPDIR", dir)
 	s := postgrestest.Start(t, "max_wal_size=32MB", "min_wal_size=32MB")
+	t.Setenv("TMPDIR", others) // the nodes have room
 	return &fault{store: s.Database(t), fail: func() {
 		fill()
 		for range 3 {
