@@ -115,7 +115,9 @@ func gather(t *testing.T, nodes []*process, many bool) *crowd {
 			for range c.every(ctx, outageStep) {
 				state := c.state(node)
 				c.mu.Lock()
-				c.states[node] = append(c.states[node], state)
+				for len(c.states[node]) <= int(time.Since(c.start)/outageStep) { // several after a look that was late
+					c.states[node] = append(c.states[node], state)
+				}
 				c.mu.Unlock()
 			}
 		})
