@@ -46,6 +46,11 @@ type Config struct {
 	// nothing at all, while something is due. 0 means 60 s.
 	StallTimeout time.Duration
 
+	// MinBodyRate is how many bytes a second a client must send of its body, on
+	// average and after StallTimeout. Time in which the upstream does not read
+	// does not count, nor do streams of gRPC. 0 means 128, and -1 any rate.
+	MinBodyRate int
+
 	// IdleTimeout is how long connections without requests are kept, on both
 	// sides. 0 means 90 s.
 	IdleTimeout time.Duration
@@ -64,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxHeader == 0 {
 		c.MaxHeader = 64 << 10
+	}
+	if c.MinBodyRate == 0 {
+		c.MinBodyRate = 128
 	}
 	for _, d := range [...]struct {
 		field *time.Duration
@@ -91,6 +99,9 @@ func (c *Config) validate() error {
 	}
 	if c.MaxBody < -1 {
 		return bad("max_body", c.MaxBody, "must be a number of bytes, 0 for 10 MiB or -1 for no bound")
+	}
+	if c.MinBodyRate < -1 || c.MinBodyRate > 1<<30 {
+		return bad("min_body_rate", c.MinBodyRate, "must be a number of bytes a second, 0 for 128 or -1 for any rate")
 	}
 	if c.MaxHeader < 1<<10 || c.MaxHeader > 16<<20 {
 		return bad("max_header", c.MaxHeader, "must be from 1 KiB to 16 MiB")

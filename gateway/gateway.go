@@ -191,6 +191,9 @@ func (g *Gateway) bounded(next http.Handler) http.Handler {
 				body = http.MaxBytesReader(w, body, g.config.MaxBody)
 			}
 			stall := &stallReader{ReadCloser: body, control: sw.control, timeout: g.config.StallTimeout, exchange: e}
+			if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+				stall.rate = g.config.MinBodyRate
+			}
 			defer stall.end()
 			r.Body = stall
 		}

@@ -43,21 +43,33 @@ func (w *stallWriter) end() {
 	w.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // as above
 }
 
-// stallReader breaks a request off whose client sends nothing for too long.
+// stallReader breaks a request off whose client sends nothing for too long, or
+// so little that it would never end.
 type stallReader struct {
 	io.ReadCloser
 	control  *http.ResponseController
 	timeout  time.Duration
+	rate     int // the fewest bytes a second, after timeout; below 1 for any
 	exchange *exchange
+
+	waited time.Duration // for the client
+	read   int64         // bytes
 
 	mu    sync.Mutex
 	ended bool // the request was answered, and the deadline is not ours any more
 }
 
 func (r *stallReader) Read(b []byte) (int, error) {
-	deadline := time.Now().Add(r.timeout)
+	began := time.Now()
+	deadline := began.Add(r.timeout)
+	if r.rate > 0 {
+		due := r.timeout + time.Duration(float64(r.read)/float64(r.rate)*float64(time.Second))
+		deadline = began.Add(min(r.timeout, due-r.waited))
+	}
 	r.deadline(deadline)
 	n, err := r.ReadCloser.Read(b)
+	r.waited += time.Since(began)
+	r.read += int64(n)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil || err == io.EOF || errors.As(err, &large):
