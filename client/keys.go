@@ -25,15 +25,16 @@ func (c *Client) Key(ctx context.Context, id string) (catalog.Key, error) {
 
 // CreateKey creates an API key for k.Entity, of k's name, tier, scopes and
 // expiry. The scopes sluice:take, sluice:read, sluice:service and sluice:admin let it use the
-// server.
-func (c *Client) CreateKey(ctx context.Context, k catalog.Key) (NewKey, error) {
+// server. If there is no such entity, create makes one; else it is an error.
+func (c *Client) CreateKey(ctx context.Context, k catalog.Key, create bool) (NewKey, error) {
 	return ask[NewKey](ctx, c, post(struct {
 		Entity  string    `json:"entity"`
 		Name    string    `json:"name,omitempty"`
 		Tier    string    `json:"tier,omitempty"`
 		Scopes  []string  `json:"scopes,omitempty"`
 		Expires time.Time `json:"expires,omitzero"`
-	}{k.Entity, k.Name, k.Tier, k.Scopes, k.Expires}, "keys"))
+		Create  bool      `json:"create,omitempty"`
+	}{k.Entity, k.Name, k.Tier, k.Scopes, k.Expires, create}, "keys"))
 }
 
 // KeyChange is what to change of a key; nil leaves it as it is.

@@ -18,6 +18,8 @@ type compose struct {
 	Name     string
 	Services map[string]service
 	Volumes  map[string]any
+	Configs  map[string]struct{ Content string }
+	Secrets  map[string]struct{ Environment string }
 }
 
 type service struct {
@@ -88,6 +90,7 @@ func TestPrometheusFindsSluice(t *testing.T) {
 		Rules   []string       `yaml:"rule_files"`
 		Scrapes []struct {
 			Job    string                       `yaml:"job_name"`
+			Auth   map[string]string            `yaml:"authorization"`
 			Static []struct{ Targets []string } `yaml:"static_configs"`
 		} `yaml:"scrape_configs"`
 	}
@@ -102,6 +105,11 @@ func TestPrometheusFindsSluice(t *testing.T) {
 	}
 	if s := config.Scrapes[0]; s.Job != "sluice" || s.Static[0].Targets[0] != "sluice:"+port {
 		t.Errorf("Prometheus looks for %+v, but metrics are on %s", s, port)
+	}
+	c := openCompose(t)
+	secret := strings.TrimPrefix(config.Scrapes[0].Auth["credentials_file"], "/run/secrets/")
+	if variable := c.Secrets[secret].Environment; variable == "" || !strings.Contains(c.Configs["tokens"].Content, "${"+variable+":?") {
+		t.Errorf("Prometheus sends %s, which is %s, and Sluice knows %s", secret, variable, c.Configs["tokens"].Content)
 	}
 	if !strings.HasPrefix(read(t, "grafana/provisioning/datasources/prometheus.yaml"), "apiVersion: 1\n") {
 		t.Error("Grafana wants apiVersion: 1")

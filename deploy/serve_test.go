@@ -44,10 +44,15 @@ func TestTheSampleStarts(t *testing.T) {
 			t.Errorf("%s: serve has no %s", name, flag)
 		}
 	}
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	known := regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(openCompose(t).Configs["tokens"].Content, "a-secret-for-prometheus")
+	if err := os.WriteFile(tokens, []byte(known), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	serve := exec.Command(program, "serve", "--config", "sluice/sluice.yaml")
 	serve.Env = append(os.Environ(),
 		"SLUICE_LISTEN=127.0.0.1:0", "SLUICE_ADMIN_LISTEN=127.0.0.1:0", "SLUICE_POLICY=sluice/policy.yaml",
-		"SLUICE_ADMIN_TOKEN=a-secret-for-this-test", "SLUICE_STORE="+redistest.Start(t).URL(), "SLUICE_CATALOG="+postgrestest.Database(t))
+		"SLUICE_TOKENS="+tokens, "SLUICE_ADMIN_TOKEN=a-secret-for-this-test", "SLUICE_STORE="+redistest.Start(t).URL(), "SLUICE_CATALOG="+postgrestest.Database(t))
 	var log strings.Builder
 	serve.Stderr = &log
 	out, err := serve.StdoutPipe()

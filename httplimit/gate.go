@@ -59,6 +59,9 @@ type Config struct {
 	// the policy says. Nil watches for none.
 	Abuse *abuse.Guard
 
+	// Logins counts credentials that are not valid. Nil counts none.
+	Logins *abuse.Logins
+
 	// Decided is called with every request that was decided, for metrics. It
 	// must be quick, safe for concurrent use, and must not keep the call. Nil
 	// calls nothing.

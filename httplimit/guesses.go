@@ -25,6 +25,9 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 		g.config.Log.ErrorContext(ctx, "credentials cannot be checked", "error", err)
 		return
 	}
+	if !c.take.Peek {
+		g.failed(ctx, invalid, c.Identity.Address)
+	}
 	if listed(&c.Policy.Deny, &c.Identity) {
 		c.Outcome = Denied
 		return
@@ -42,6 +45,15 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 	g.note(r, c)
 }
 
+// failed notes a credential that is not valid.
+func (g *Gate) failed(ctx context.Context, err *identity.InvalidError, address string) {
+	kind := "key"
+	if err.Kind == identity.ByToken {
+		kind = "token"
+	}
+	g.config.Logins.Failed(ctx, kind, err.Reason, address)
+}
+
 // Identify finds out who sends a request, as [Gate.Decide] does, and takes
 // nothing. An invalid credential is an error and counts as a guess.
 func (g *Gate) Identify(ctx context.Context, r *Request) (identity.Identity, error) {
@@ -49,6 +61,7 @@ func (g *Gate) Identify(ctx context.Context, r *Request) (identity.Identity, err
 	err := g.view.Load().identify(ctx, r, &id)
 	var invalid *identity.InvalidError
 	if errors.As(err, &invalid) {
+		g.failed(ctx, invalid, id.Address)
 		if refused := g.Guess(ctx, id.Address, 1); refused != nil {
 			err = refused
 		}

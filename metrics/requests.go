@@ -113,6 +113,13 @@ func Refusals(a *httplimit.Audit) prometheus.Collector {
 	})
 }
 
+// Logins shows how many credentials were not valid.
+func Logins(l *abuse.Logins) prometheus.Collector {
+	return figures(func(w *sheet) {
+		by(w, "sluice_failed_logins_total", "Credentials that were not valid, by kind: a key or token of a request that the policy limits, or anything at the HTTP API.", "kind", l.Counts())
+	})
+}
+
 // Sanctions counts what was done about abusive callers, for Prometheus. Give
 // its Told to the guard as Audit, and the guard to it with Watch.
 type Sanctions struct {

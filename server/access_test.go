@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/server"
 )
@@ -159,6 +160,23 @@ func TestPartsThatAreMissing(t *testing.T) {
 		var e *client.Error
 		if err := try(); !errors.As(err, &e) || e.Status != 501 || e.Code != code {
 			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
+// Failed logins are counted, and those without any credential are none.
+func TestFailedLogins(t *testing.T) {
+	logins := abuse.NewLogins(slog.New(slog.DiscardHandler))
+	s := stage(t, func(c *server.Config) { c.Logins = logins })
+	for secret, want := range map[string]int64{"": 0, adminToken: 0, "wrong-and-long-enough": 1, "slk_nobody_nothing": 1} {
+		header := map[string]string{}
+		if secret != "" {
+			header = bearer(secret)
+		}
+		before := logins.Counts()["api"]
+		s.raw(t, "GET", "/v1/entities", "", header)
+		if got := logins.Counts()["api"] - before; got != want {
+			t.Errorf("%q: %d failed logins", secret, got)
 		}
 	}
 }

@@ -297,7 +297,7 @@ func TestNamespacesDoNotLeak(t *testing.T) {
 	}
 	must(acme.PutEntity(ctx, catalog.Entity{ID: "alice"}))(t)
 	must(acme.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("rpm", "3/hour"), 0))(t)
-	key := must(acme.CreateKey(ctx, catalog.Key{Entity: "alice", Scopes: []string{"sluice:admin"}}))(t)
+	key := must(acme.CreateKey(ctx, catalog.Key{Entity: "alice", Scopes: []string{"sluice:admin"}}, true))(t)
 	must(acme.Take(ctx, client.Take{Entity: "alice", Cost: sluice.Thousandths(tokens(2))}))(t)
 	if err := s.recorder.Flush(ctx); err != nil {
 		t.Fatal(err)

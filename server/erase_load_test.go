@@ -57,7 +57,7 @@ func TestEraseUnderLoadLeavesNothing(t *testing.T) {
 	must(admin.PutEntity(ctx, catalog.Entity{ID: "bob", Parent: "team", Cascade: true}))(t)
 	must(admin.SetLimits(ctx, catalog.Scope{Entity: victim, Resource: "chat"}, limits("rpm", "50000/hour", "slow", "10000/day"), 0))(t)
 	secret := func(entity string) string {
-		return must(admin.CreateKey(ctx, catalog.Key{Entity: entity, Scopes: []string{"sluice:take"}}))(t).Secret
+		return must(admin.CreateKey(ctx, catalog.Key{Entity: entity, Scopes: []string{"sluice:take"}}, true))(t).Secret
 	}
 
 	var load sync.WaitGroup

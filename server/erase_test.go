@@ -48,7 +48,7 @@ func (h *house) inhabit(t *testing.T, name string, resources int) {
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "20/day"), 0))(t)
 	must(c.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("rpm", "10/day", "daily", "24/day"), 0))(t)
 	must(c.Because("a test").SetOverride(ctx, catalog.Override{Entity: "alice", Limit: "rpm", Setting: limits("rpm", "12/day")["rpm"], Until: time.Now().Add(time.Hour)}))(t)
-	must(c.CreateKey(ctx, catalog.Key{Entity: "alice"}))(t)
+	must(c.CreateKey(ctx, catalog.Key{Entity: "alice"}, true))(t)
 	for i := range resources {
 		must(c.Take(ctx, client.Take{Entity: "alice", Resource: fmt.Sprint("r", i)}))(t)
 	}
@@ -214,7 +214,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 		must(c.PutEntity(ctx, catalog.Entity{ID: "alice", Parent: "team", Name: "Alice A."}))(t)
 		must(c.PutEntity(ctx, catalog.Entity{ID: "alice2"}))(t)
 		must(c.SetLimits(ctx, catalog.Scope{Entity: "alice", Resource: "chat"}, limits("rpm", "3/hour"), 0))(t)
-		key := must(c.CreateKey(ctx, catalog.Key{Entity: "alice", Scopes: []string{"sluice:take"}}))(t)
+		key := must(c.CreateKey(ctx, catalog.Key{Entity: "alice", Scopes: []string{"sluice:take"}}, true))(t)
 		for _, resource := range []string{"", "chat", "mail"} {
 			must(c.Take(ctx, client.Take{Entity: "alice", Resource: resource}))(t)
 		}

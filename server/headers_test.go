@@ -67,7 +67,7 @@ limits:
 	admin := bearer(adminToken)
 	s.raw(t, "PUT", "/v1/limits/entities/eve/stored", `{"limits":{"seen":{"rule":"9/hour"},"guarded":{"rule":"2/hour","announce":false}}}`, admin)
 	s.raw(t, "PUT", "/v1/overrides/eve/rpm", `{"rule":"7/hour","announce":false,"for":"1h","reason":"test","resource":"bent"}`, admin)
-	made := s.raw(t, "POST", "/v1/keys", `{"entity":"eve","scopes":["sluice:take"]}`, admin)
+	made := s.raw(t, "POST", "/v1/keys", `{"entity":"eve","scopes":["sluice:take"],"create":true}`, admin)
 	eve, service := bearer(made.json["secret"].(string)), bearer(serviceToken)
 	for _, resource := range []string{"guard", "stored", "bent"} {
 		body := `{"entity":"eve","resource":"` + resource + `"}`

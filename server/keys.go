@@ -33,6 +33,7 @@ type keyBody struct {
 	Tier    string    `json:"tier"`
 	Scopes  []string  `json:"scopes"`
 	Expires time.Time `json:"expires"`
+	Create  bool      `json:"create"` // the entity, if there is none
 }
 
 // showKey answers a new key, the only time that its secret is shown.
@@ -41,7 +42,19 @@ func showKey(w http.ResponseWriter, k catalog.Key, clear string) error {
 	return show(w, http.StatusCreated, client.NewKey{Key: k, Secret: clear}, k.Version, nil)
 }
 
+// createKey makes a key. A name that is not an entity's is more likely a slip
+// than somebody new, and would be a key that no limit was meant for.
 func createKey(q *stored, w http.ResponseWriter, b *keyBody) error {
+	_, err := q.catalog.Entity(q.Context(), q.namespace, b.Entity)
+	if isNotFound(err) && b.Create {
+		_, err = q.edit().CreateEntity(q.Context(), catalog.Entity{ID: b.Entity})
+	}
+	switch {
+	case isNotFound(err):
+		return &referenceError{fmt.Errorf("%w: create it first, or send create", err)}
+	case err != nil && !isExists(err): // somebody else was faster
+		return err
+	}
 	k, clear, err := q.edit().CreateKey(q.Context(), catalog.Key{
 		Entity: b.Entity, Name: b.Name, Tier: b.Tier, Scopes: b.Scopes, Expires: b.Expires,
 	})

@@ -18,7 +18,7 @@ func TestKeys(t *testing.T) {
 	must(c.PutTier(ctx, catalog.Tier{Name: "pro"}))(t)
 	must(c.SetLimits(ctx, catalog.Scope{Tier: "pro"}, limits("rpm", "10/hour"), 0))(t)
 	expires := time.Now().Add(time.Hour).Truncate(time.Second)
-	k := must(c.CreateKey(ctx, catalog.Key{Entity: "alice", Name: "ci", Tier: "pro", Scopes: []string{"sluice:take"}, Expires: expires}))(t)
+	k := must(c.CreateKey(ctx, catalog.Key{Entity: "alice", Name: "ci", Tier: "pro", Scopes: []string{"sluice:take"}, Expires: expires}, true))(t)
 	if !strings.HasPrefix(k.Secret, "slk_"+k.ID) || !k.Expires.Equal(expires) || k.Name != "ci" || k.Tier != "pro" {
 		t.Errorf("%+v", k)
 	}
@@ -89,7 +89,7 @@ func TestSecretsStayInside(t *testing.T) {
 	s := stage(t, nil)
 	c := s.admin(t)
 	ctx := t.Context()
-	k := must(c.CreateKey(ctx, catalog.Key{Entity: "alice", Scopes: []string{"sluice:admin"}}))(t)
+	k := must(c.CreateKey(ctx, catalog.Key{Entity: "alice", Scopes: []string{"sluice:admin"}}, true))(t)
 	fresh := must(c.RotateKey(ctx, k.ID, time.Minute))(t)
 	must(c.RevokeKey(ctx, k.ID))(t)
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "10/hour"), 0))(t)
@@ -114,5 +114,27 @@ func TestSecretsStayInside(t *testing.T) {
 		if strings.Contains(s.log.String(), secret) {
 			t.Errorf("the log has a secret: %s", s.log)
 		}
+	}
+}
+
+// A key is for an entity that there is, unless it is to be made.
+func TestKeysForEntitiesThatDoNotExist(t *testing.T) {
+	s := stage(t, nil)
+	c := s.admin(t)
+	ctx := t.Context()
+	if r := s.raw(t, "POST", "/v1/keys", `{"entity":"alcie"}`, bearer(adminToken)); r.status != 422 || !strings.Contains(r.body, "create") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if page := must(c.Keys(ctx, "", client.Page{}))(t); len(page.Keys) != 0 {
+		t.Errorf("%+v", page.Keys)
+	}
+	for range 2 { // the second finds the entity
+		if r := s.raw(t, "POST", "/v1/keys", `{"entity":"alice","create":true}`, bearer(adminToken)); r.status != 201 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	}
+	must(c.Entity(ctx, "alice"))(t)
+	if r := s.raw(t, "POST", "/v1/keys", `{"entity":"alice"}`, bearer(adminToken)); r.status != 201 {
+		t.Errorf("%d %s", r.status, r.body)
 	}
 }

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -86,6 +88,9 @@ func (s *server) serve(rt route) http.Handler {
 			who = s.self
 		}
 		c, err := who(r)
+		if errors.Is(err, catalog.ErrKey) {
+			s.logins.Failed(r.Context(), "api", "not a valid token or API key", "ip:"+by(r, anybody).From)
+		}
 		if err == nil && rt.role != RoleNone && c.role&rt.role == 0 {
 			err = &forbiddenError{"this requires the role " + rt.role.String() + "; " + c.name + " has " + c.role.String()}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/schedule"
 )
@@ -59,6 +60,9 @@ type Config struct {
 	// Access controls who may do what.
 	Access Access
 
+	// Logins counts failed logins. Nil counts none.
+	Logins *abuse.Logins
+
 	// LookOnly leaves out every endpoint but status, buckets, nodes, me and explain,
 	// so that nothing can be changed.
 	LookOnly bool
@@ -81,6 +85,7 @@ type server struct {
 	slots      *schedule.Scheduler
 	replays    *idempotency.Keeper
 	door       *doorman
+	logins     *abuse.Logins
 	log        *slog.Logger
 }
 
@@ -98,7 +103,7 @@ func Handler(config Config) (http.Handler, error) {
 	s := &server{
 		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
 		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
-		storeState: config.StoreState, listNodes: config.Nodes, guard: config.Sanctions, thresholds: config.Thresholds, behind: config.Behind,
+		storeState: config.StoreState, listNodes: config.Nodes, guard: config.Sanctions, thresholds: config.Thresholds, behind: config.Behind, logins: config.Logins,
 	}
 	if s.log == nil {
 		s.log = slog.Default()

@@ -98,7 +98,7 @@ func TestTheTrustTable(t *testing.T) {
 		}
 	}
 	key := func(entity string, scopes ...string) string {
-		return must(c.CreateKey(ctx, catalog.Key{Entity: entity, Scopes: scopes}))(t).Secret
+		return must(c.CreateKey(ctx, catalog.Key{Entity: entity, Scopes: scopes}, true))(t).Secret
 	}
 	var all []somebody
 	for _, role := range trustColumns {
@@ -187,7 +187,7 @@ func TestAKeyThatTakesHurtsNobodyElse(t *testing.T) {
 	for _, id := range []string{"eve", "bob"} {
 		must(c.CreateEntity(ctx, catalog.Entity{ID: id, Parent: "firm", Cascade: true}))(t)
 	}
-	eve := must(c.CreateKey(ctx, catalog.Key{Entity: "eve", Scopes: []string{"sluice:take"}}))(t).Secret
+	eve := must(c.CreateKey(ctx, catalog.Key{Entity: "eve", Scopes: []string{"sluice:take"}}, true))(t).Secret
 	service := s.as(t, serviceToken)
 	bobs, _, err := service.Acquire(ctx, client.Take{Entity: "bob", ID: "job-1"})
 	if err != nil {

@@ -14,25 +14,43 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/failover"
+	"github.com/sluice-go/sluice/server"
 )
 
 // readyTimeout is how long a check of readiness may take.
 const readyTimeout = 2 * time.Second
 
 // admin answers what operators ask: metrics and health, and profiles where
-// only operators can reach it.
-func (s *stack) admin(draining *atomic.Bool, profiles bool) *http.ServeMux {
+// only operators can reach it. Anybody may ask about health; for the rest,
+// guard lets in who may.
+func (s *stack) admin(draining *atomic.Bool, profiles bool, guard func(http.Handler) (http.Handler, error)) (*http.ServeMux, error) {
+	inner := http.NewServeMux()
+	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
+	if profiles { // but not the command line, which may have a token
+		inner.HandleFunc("/debug/pprof/", pprof.Index)
+		inner.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		inner.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		inner.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	guarded, err := guard(inner)
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
+	mux.Handle("/", guarded)
 	mux.HandleFunc("GET /healthz", s.alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, draining) })
-	if profiles { // but not the command line, which may have a token
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux, nil
+}
+
+// onAdmin is who may use the admin address: everybody of this machine if only
+// they can reach it, else who has a token or a certificate.
+func (l *listening) onAdmin(a server.Access) server.Access {
+	a.Open, a.Certificates = loopback(l.admin), server.RoleNone
+	if l.clientCA != "" {
+		a.Certificates = server.RoleRead
 	}
-	return mux
+	return a
 }
 
 // alive says that the process runs.

@@ -121,7 +121,7 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		override set alice rpm 1/s --until 2040-01-03 --reason test
 		override list
 		override remove alice rpm
-		key create alice --scope sluice:read --json
+		key create alice --scope sluice:read --create --json
 		status --me --token SECRET
 		key list
 		key get KEY

@@ -207,11 +207,11 @@ func (f *fleet) employCatalog(p *process) {
 		return nil, err
 	})
 	change("key", func(c *client.Client, name string) ([]string, error) {
-		key, err := c.CreateKey(ctx, catalog.Key{Entity: name, Scopes: []string{"sluice:take"}})
+		key, err := c.CreateKey(ctx, catalog.Key{Entity: name, Scopes: []string{"sluice:take"}}, true)
 		return []string{key.ID, key.Secret}, err
 	})
 	change("revoked", func(c *client.Client, name string) ([]string, error) {
-		key, err := c.CreateKey(ctx, catalog.Key{Entity: name, Scopes: []string{"sluice:take"}})
+		key, err := c.CreateKey(ctx, catalog.Key{Entity: name, Scopes: []string{"sluice:take"}}, true)
 		if err == nil {
 			_, err = c.RevokeKey(ctx, key.ID)
 		}

@@ -37,7 +37,8 @@ func gatewayCommand() *cobra.Command {
 
 The address of --admin-listen also answers status, explain and top, which
 change nothing: sluice top --server http://ADDRESS. From other machines they
-need an API key with the scope sluice:read, or a certificate of --tls-client-ca.
+need an API key with the scope sluice:read, a token of --tokens, or a
+certificate of --tls-client-ca; metrics need one of the latter two.
 
 Signals:
   TERM and INT finish the requests in flight and stop; HUP reloads the policy.`,
@@ -101,8 +102,19 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		if err := run.listen("admin-listen", f.admin); err != nil {
 			return err
 		}
-		admin := s.admin(&run.draining, loopback(f.admin) || f.clientCA != "")
-		if err := s.look(admin, &f.listening, f.alerts, log); err != nil {
+		var access server.Access
+		if err := f.readTokens(&access); err != nil {
+			return err
+		}
+		s.reloads = append(s.reloads, func() error { return f.readTokens(&access) })
+		guard := func(next http.Handler) (http.Handler, error) {
+			return server.Guard(f.onAdmin(access), s.logins, log, next)
+		}
+		admin, err := s.admin(&run.draining, loopback(f.admin) || f.clientCA != "", guard)
+		if err != nil {
+			return err
+		}
+		if err := s.look(admin, f.onAdmin(access), f.alerts, log); err != nil {
 			return err
 		}
 		run.oversee("admin-listen", admin)
@@ -135,14 +147,10 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 }
 
 // look adds the endpoints of the HTTP API that only look.
-func (s *stack) look(mux *http.ServeMux, l *listening, alerts catalog.Thresholds, log *slog.Logger) error {
-	access := server.Access{Open: loopback(l.admin)}
-	if l.clientCA != "" {
-		access.Certificates = server.RoleRead
-	}
+func (s *stack) look(mux *http.ServeMux, access server.Access, alerts catalog.Thresholds, log *slog.Logger) error {
 	handler, err := server.Handler(server.Config{
 		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Gate: s.gate, StoreState: s.storeState(), Nodes: s.nodes,
-		Thresholds: alerts, Access: access, LookOnly: true, Log: log,
+		Thresholds: alerts, Access: access, Logins: s.logins, LookOnly: true, Log: log,
 	})
 	if err != nil {
 		return err
@@ -172,9 +180,10 @@ func (s *stack) openGate(ctx context.Context, path string, log *slog.Logger) err
 	s.guard = guard
 	sanctions.Watch(guard)
 	requests := metrics.NewRequests()
-	s.registry.MustRegister(metrics.Refusals(refusals), sanctions, requests)
+	s.logins = abuse.NewLogins(log)
+	s.registry.MustRegister(metrics.Refusals(refusals), metrics.Logins(s.logins), sanctions, requests)
 	s.gate, err = httplimit.Open(ctx, httplimit.Config{
-		Limiter: s.limiter, Policy: s.first, Resolver: s.catalog, Verify: httplimit.Keys(s.catalog), Audit: refusals, Abuse: guard, Decided: requests.Decided, Log: log,
+		Limiter: s.limiter, Policy: s.first, Resolver: s.catalog, Verify: httplimit.Keys(s.catalog), Audit: refusals, Abuse: guard, Logins: s.logins, Decided: requests.Decided, Log: log,
 	})
 	if err != nil {
 		return err

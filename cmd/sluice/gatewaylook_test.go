@@ -93,7 +93,7 @@ func TestGatewayIsLookedAtWithAKey(t *testing.T) {
 	keys := map[string]string{}
 	for _, scope := range []string{"sluice:read", "other"} {
 		var out strings.Builder
-		if code := run(t.Context(), []string{"key", "create", "alice", "--scope", scope, "--server", serving.url()}, nil, &out, &out); code != exitDone {
+		if code := run(t.Context(), []string{"key", "create", "alice", "--create", "--scope", scope, "--server", serving.url()}, nil, &out, &out); code != exitDone {
 			t.Fatalf("exit %d: %s", code, &out)
 		}
 		keys[scope] = regexp.MustCompile(`slk_\S+`).FindString(out.String())

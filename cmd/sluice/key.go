@@ -60,13 +60,17 @@ func (c *call) newKey(k *client.NewKey, err error) error {
 func keyCreateCommand() *cobra.Command {
 	var k keyFlags
 	var reason reasonFlag
+	var create bool
 	return online(&cobra.Command{
 		Use: "create ENTITY", Short: "create an API key for an entity",
-		Example: "sluice key create alice --name laptop --scope sluice:take --expires 90d",
-	}, flags(k.define, reason.define), func(ctx context.Context, c *call) error {
+		Example: `sluice key create alice --name laptop --scope sluice:take --expires 90d
+sluice key create newcomer --create`,
+	}, flags(k.define, reason.define, func(f *pflag.FlagSet) {
+		f.BoolVar(&create, "create", false, "create the entity, too, if there is none of this name")
+	}), func(ctx context.Context, c *call) error {
 		made, err := reason.client(c).CreateKey(ctx, catalog.Key{
 			Entity: c.arg(0), Name: k.name, Tier: k.tier, Scopes: k.scopes, Expires: k.expires.Time,
-		})
+		}, create)
 		return c.newKey(&made, err)
 	})
 }

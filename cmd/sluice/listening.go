@@ -15,6 +15,7 @@ import (
 type listening struct {
 	listen, admin               string
 	certFile, keyFile, clientCA string
+	tokens                      string
 	logFormat                   string
 	accessLog                   bool
 	healthLog                   period
@@ -25,7 +26,8 @@ type listening struct {
 func (l *listening) define(f *pflag.FlagSet) {
 	l.listen = "127.0.0.1:8080"
 	f.Var(address{&l.listen, false}, "listen", "`address` to listen on; port 0 picks a free one")
-	f.Var(address{&l.admin, true}, "admin-listen", "`address` for metrics and health, and for profiles if it is a loopback address")
+	f.Var(address{&l.admin, true}, "admin-listen", "`address` for metrics and health, and for profiles if it is a loopback address; on others, all but health needs a token")
+	f.StringVar(&l.tokens, "tokens", "", "YAML `file` of secrets by name, each with a role, so that the audit log has people's names: alice: {role: admin, secret: …}")
 	f.StringVar(&l.certFile, "tls-cert", "", "`file` with the certificate to serve TLS with; a new one is used as it comes")
 	f.StringVar(&l.keyFile, "tls-key", "", "`file` with the key of the certificate")
 	f.StringVar(&l.clientCA, "tls-client-ca", "", "`file` with the authority that must have signed clients' certificates")

@@ -35,7 +35,6 @@ type serveFlags struct {
 	grpc, envoy              string
 	localQuotas              bool
 	adminToken, serviceToken string
-	tokens                   string
 	auditFolder              string
 	auditKeep                period
 }
@@ -75,7 +74,6 @@ func (f *serveFlags) define(to *pflag.FlagSet) {
 	to.Var(address{&f.grpc, true}, "grpc-listen", "`address` for Envoy's rate limit service (default 127.0.0.1:8081 with --envoy-config)")
 	to.StringVar(&f.envoy, "envoy-config", "", "`folder` with files of envoyproxy/ratelimit")
 	to.BoolVar(&f.localQuotas, "envoy-local-quotas", false, "let local quotas answer Envoy while the store is away; otherwise that is an error, and Envoy's failure_mode_deny decides")
-	to.StringVar(&f.tokens, "tokens", "", "YAML `file` of secrets by name, each with a role, so that the audit log has people's names: alice: {role: admin, secret: …}")
 	to.StringVar(&f.auditFolder, "audit-archive", "", "`folder` that old changes of the audit log are moved to, every midnight in UTC; for one node of an installation")
 	f.auditKeep = period(defaultAuditKeep)
 	to.Var(&f.auditKeep, "audit-keep", "`duration` for which changes stay in the log with --audit-archive (default 90d)")
@@ -133,11 +131,8 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		}
 		a.Tokens = append(a.Tokens, server.Token{Name: strings.ReplaceAll(t.name, "-", " "), Secret: s, Role: t.role})
 	}
-	if f.tokens != "" {
-		a.Named = new(server.TokenList)
-		if err := f.readTokens(a.Named); err != nil {
-			return a, err
-		}
+	if err := f.readTokens(&a); err != nil {
+		return a, err
 	}
 	if f.clientCA != "" {
 		a.Certificates = server.RoleAdmin
@@ -234,7 +229,17 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		if err := run.listen("admin-listen", f.admin); err != nil {
 			return err
 		}
-		run.oversee("admin-listen", s.admin(&run.draining, loopback(f.admin) || f.clientCA != ""))
+		guard := func(next http.Handler) (http.Handler, error) {
+			return server.Guard(f.onAdmin(access), s.logins, log, next)
+		}
+		if swapped.Dir != "" { // open to all who reach it, as it was
+			guard = func(next http.Handler) (http.Handler, error) { return next, nil }
+		}
+		admin, err := s.admin(&run.draining, loopback(f.admin) || f.clientCA != "", guard)
+		if err != nil {
+			return err
+		}
+		run.oversee("admin-listen", admin)
 	}
 	if err := s.api(mux, behind, access, f.alerts, log); err != nil {
 		return err
@@ -243,9 +248,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	if err := greet(stdout, f, run, access); err != nil {
 		return err
 	}
-	if access.Named != nil {
-		s.reloads = append(s.reloads, func() error { return f.readTokens(access.Named) })
-	}
+	s.reloads = append(s.reloads, func() error { return f.readTokens(&access) })
 	if err := s.archiveAudit(f.auditFolder, time.Duration(f.auditKeep), log); err != nil {
 		return err
 	}
@@ -305,7 +308,7 @@ func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access s
 	}
 	handler, err := server.Handler(server.Config{
 		Limiter: s.limiter, Catalog: s.catalog, Gate: s.gate, Activity: s.activity, Slots: scheduler, Replays: keeper,
-		StoreState: s.storeState(), Nodes: s.nodes, Sanctions: s.guard, Thresholds: alerts, Behind: behind, Access: access, Log: log,
+		StoreState: s.storeState(), Nodes: s.nodes, Sanctions: s.guard, Thresholds: alerts, Behind: behind, Access: access, Logins: s.logins, Log: log,
 	})
 	if err != nil {
 		return err

@@ -68,6 +68,7 @@ type stack struct {
 	keeps    *idempotency.Keeper
 	gate     *httplimit.Gate
 	guard    *abuse.Guard
+	logins   *abuse.Logins
 	registry *prometheus.Registry
 	pools    map[string]metrics.Pooled
 	tracing  *tracing.Tracing // nil without

@@ -12,13 +12,19 @@ import (
 	"github.com/sluice-go/sluice/server"
 )
 
-// readTokens reads the file of --tokens into a list.
-func (f *serveFlags) readTokens(to *server.TokenList) error {
-	tokens, err := readTokens(f.tokens)
+// readTokens reads the file of --tokens, if there is one, into a's list.
+func (l *listening) readTokens(a *server.Access) error {
+	if l.tokens == "" {
+		return nil
+	}
+	tokens, err := readTokens(l.tokens)
 	if err != nil {
 		return err
 	}
-	return to.Set(tokens)
+	if a.Named == nil {
+		a.Named = new(server.TokenList)
+	}
+	return a.Named.Set(tokens)
 }
 
 // readTokens reads a file that says who may do what, by name. One without names

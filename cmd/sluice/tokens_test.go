@@ -11,7 +11,8 @@ import (
 // TestNamedTokens: the audit log has the name of whoever's token it was.
 func TestNamedTokens(t *testing.T) {
 	dir := t.TempDir()
-	f := serveFlags{tokens: writeFile(t, dir, "tokens.yaml", "alice: {role: admin, secret: 0123456789abcdef}\nmonitor: {role: read, secret: fedcba9876543210}\n")}
+	var f serveFlags
+	f.tokens = writeFile(t, dir, "tokens.yaml", "alice: {role: admin, secret: 0123456789abcdef}\nmonitor: {role: read, secret: fedcba9876543210}\n")
 	f.listen = "0.0.0.0:8080"
 	access, err := f.access(false)
 	if err != nil || access.Open {

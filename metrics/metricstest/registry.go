@@ -107,7 +107,7 @@ func Registry(t *testing.T) *prometheus.Registry {
 	sanctions.Watch(guard)
 	requests := metrics.NewRequests()
 	requests.Decided(&httplimit.Call{Outcome: httplimit.Denied, Route: &policy.Route{}})
-	register(metrics.Refusals(refusals), sanctions, requests)
+	register(metrics.Refusals(refusals), metrics.Logins(abuse.NewLogins(log)), sanctions, requests)
 
 	takes := metrics.NewTakes()
 	utilization, err := metrics.NewUtilization(catalog.Thresholds{}, log)
