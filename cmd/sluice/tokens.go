@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -56,4 +57,44 @@ func readTokens(path string) ([]server.Token, error) {
 		all = append(all, server.Token{Name: name, Secret: t.Secret, Role: role})
 	}
 	return all, nil
+}
+
+// access is who may do what. A server that stands in for envoyproxy/ratelimit
+// starts as that does, with the HTTP API closed until somebody is named.
+func (f *serveFlags) access(standsIn bool) (server.Access, error) {
+	var a server.Access
+	for _, t := range []struct {
+		value, name string
+		role        server.Role
+	}{{f.adminToken, "admin-token", server.RoleAdmin}, {f.serviceToken, "service-token", server.RoleService}} {
+		if t.value == "" {
+			continue
+		}
+		s, err := secret(t.value)
+		if err != nil {
+			return a, err
+		}
+		if len(s) < server.MinSecret {
+			return a, fmt.Errorf("serve: --%s: must be at least %d bytes long", t.name, server.MinSecret)
+		}
+		a.Tokens = append(a.Tokens, server.Token{Name: strings.ReplaceAll(t.name, "-", " "), Secret: s, Role: t.role})
+	}
+	if err := f.readTokens(&a); err != nil {
+		return a, err
+	}
+	if f.clientCA != "" {
+		a.Certificates = server.RoleAdmin
+	}
+	if len(a.Tokens) == 0 && a.Named == nil && f.clientCA == "" {
+		switch {
+		case loopback(f.listen):
+			a.Open = true
+		case !standsIn:
+			return a, fmt.Errorf("serve: --listen %s is reachable from other machines: name who may use it, with --tokens, --admin-token or --tls-client-ca", f.listen)
+		}
+	}
+	if f.envoy != "" && !standsIn && f.clientCA == "" && !loopback(f.grpc) {
+		return a, fmt.Errorf("serve: --grpc-listen %s is reachable from other machines: name who may use it, with --tls-client-ca", f.grpc)
+	}
+	return a, nil
 }
