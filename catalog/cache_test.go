@@ -101,7 +101,7 @@ func TestWarmAnswersAllocateNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		demands = r.Demands(demands[:0], "alice", nil, cost)
+		demands = r.Demands(demands[:0], "alice", cost)
 	}); n != 0 {
 		t.Errorf("%.1f allocations for a warm answer, want none", n)
 	}
@@ -133,7 +133,7 @@ func BenchmarkResolve(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		demands = r.Demands(demands[:0], "alice", nil)
+		demands = r.Demands(demands[:0], "alice")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/excerpt"
@@ -28,8 +29,9 @@ type Declaration struct {
 	// "" means none.
 	DefaultTier, AnonymousTier string
 
-	// KeyTiers are the tiers of API keys that stand for themselves, by entity:
-	// whoever asks about such an entity by its name need not know its tier.
+	// KeyTiers are the tiers of API keys that stand for themselves, by entity,
+	// "" for none: whoever asks about such an entity by its name need not know
+	// its tier.
 	KeyTiers map[string]string
 
 	// Terms are how the limits of a resource apply, whatever their level. They,
@@ -45,6 +47,7 @@ type Terms struct {
 	Shadow        bool
 	Unannounced   bool // callers are not told about them
 	Counts        Counted
+	Prefix        string // what entities begin with, where it counts Values
 }
 
 // Counted is whose use of a resource is counted.
@@ -53,13 +56,42 @@ type Counted uint8
 const (
 	// Callers are entities: users, owners of keys, addresses without either.
 	Callers Counted = iota
+	// Users are callers that are not known by their address alone.
+	Users
 	// Keys are API keys, each by itself.
 	Keys
-	// Others are addresses, values of headers and claims, or everyone
-	// together. What a tier has by default is for callers, so it does not
-	// apply to these.
-	Others
+	// Addresses are those that requests come from, whoever sends them. What a
+	// tier has by default is for callers, so it does not apply to these, nor
+	// to what follows.
+	Addresses
+	// Values are those of a header or claim; [Terms] has what their entities
+	// begin with.
+	Values
+	// Everyone is all callers together.
+	Everyone
 )
+
+// apart reports whether others than callers and their keys are counted.
+func (c Counted) apart() bool { return c > Keys }
+
+// Counts reports whether use of a resource is counted for an entity.
+func (d *Declaration) Counts(resource, entity string) bool {
+	t := d.Terms[resource]
+	switch t.Counts {
+	case Keys:
+		return strings.HasPrefix(entity, "key:")
+	case Addresses:
+		return strings.HasPrefix(entity, "ip:")
+	case Values:
+		return strings.HasPrefix(entity, t.Prefix)
+	case Everyone:
+		return false
+	}
+	if _, itself := d.KeyTiers[entity]; strings.HasPrefix(entity, "key:") {
+		return itself
+	}
+	return !strings.HasPrefix(entity, "header:") && !strings.HasPrefix(entity, "claim:") && (t.Counts == Callers || !strings.HasPrefix(entity, "ip:"))
+}
 
 // TierDeclaration declares a tier.
 type TierDeclaration struct {

@@ -61,7 +61,7 @@ func Example() {
 	defer store.Close()
 	limiter := sluice.New(store)
 	for range 3 {
-		d, err := limiter.Take(ctx, r.Demands(nil, "alice", nil)...)
+		d, err := limiter.Take(ctx, r.Demands(nil, "alice")...)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -75,7 +75,7 @@ func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, entity string
 	if len(r.demands) == 0 {
 		return nil, nil
 	}
-	d, err := l.Peek(ctx, r.Demands(nil, entity, nil)...)
+	d, err := l.Peek(ctx, r.Demands(nil, entity)...)
 	if err != nil {
 		return nil, err
 	}

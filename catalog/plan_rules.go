@@ -163,7 +163,7 @@ func (p *planner) warnOn(s Scope, declared Limits, resource string, warned map[s
 			tier = e.Tier
 		}
 	}
-	places := levels(s.Entity, tier, resource, s.Tier == "" && p.declared.Terms[resource].Counts == Others)
+	places := levels(s.Entity, tier, resource, s.Tier == "" && p.declared.Terms[resource].Counts.apart())
 	for _, below := range places[slices.Index(places, s)+1:] {
 		limits, err := p.at(below)
 		if err != nil {

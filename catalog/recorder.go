@@ -186,7 +186,7 @@ func (r *Recorder) Waited(*sluice.Take, time.Duration, bool) {}
 
 // Consumed counts a change of net consumption.
 func (r *Recorder) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumption) {
-	if l.Algorithm == sluice.Concurrency {
+	if l.Algorithm == sluice.Concurrency || strings.HasPrefix(k.Resource, "$") { // the doors' own buckets
 		return
 	}
 	if c.Taken.IsZero() {

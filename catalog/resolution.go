@@ -18,6 +18,7 @@ const (
 	FromFile     From = "file"
 	FromConfig   From = "default"
 	FromOverride From = "override"
+	FromCall     From = "call" // nowhere: the call brought them
 )
 
 // DefaultLimit is the name of a limit that is written without one.
@@ -90,6 +91,17 @@ func orEverybody(entity string) string {
 		return "anybody"
 	}
 	return entity
+}
+
+// HiddenOf is Hidden with the subject named, which may be [Anonymous].
+func (r *Resolution) HiddenOf(entity string) []Hidden {
+	all := slices.Clone(r.Hidden)
+	for i := range all {
+		if all[i].Entity == r.Subject.Entity {
+			all[i].Entity = entity
+		}
+	}
+	return all
 }
 
 // mentions reports whether the limits of this entity on a resource that apply
@@ -182,29 +194,47 @@ func (a *Applied) demand(namespace string) sluice.Demand {
 	return d
 }
 
-// Demands appends one demand for each limit that applies, ancestors included,
-// so that one take decides them all or nothing. The subject's own are demanded
-// of entity, which the subject may not name because it is [Anonymous]. If own
-// is not nil, these limits of the call take the place of the subject's; those
-// of ancestors stay. A cost named "" is for every limit that has no cost of
-// its own; without any it is one token. If dst has room and own is nil, it
-// allocates nothing.
-func (r *Resolution) Demands(dst []sluice.Demand, entity string, own Limits, costs ...sluice.LimitCost) []sluice.Demand {
-	first := len(dst)
-	if own != nil {
-		for _, name := range own.Names() {
-			a := Applied{Entity: entity, Resource: r.Subject.Resource, Limit: name, Setting: own[name], Level: sluice.LevelCall}
-			dst = append(dst, a.demand(r.Subject.Namespace))
+// With returns r with the limits of a call in the place of the subject's own;
+// those of ancestors stay. If own is nil, it is r.
+func (r *Resolution) With(own Limits) *Resolution {
+	if own == nil {
+		return r
+	}
+	with := *r
+	with.Applied, with.Hidden, with.demands = nil, nil, nil
+	for _, name := range own.Names() {
+		with.Applied = append(with.Applied, Applied{
+			Entity: r.Subject.Entity, Resource: r.Subject.Resource, Limit: name, Setting: own[name], Level: sluice.LevelCall, From: FromCall,
+		})
+	}
+	with.finish(0, r.Subject.Entity)
+	for _, a := range r.Applied {
+		if a.Entity != r.Subject.Entity {
+			with.Applied = append(with.Applied, a)
+		} else if _, named := own[a.Limit]; !named {
+			with.Hidden = append(with.Hidden, Hidden{Entity: a.Entity, Resource: a.Resource, Limit: a.Limit, Setting: a.Setting, Level: a.Level, By: sluice.LevelCall})
 		}
 	}
-	for i := range r.demands {
-		mine := r.demands[i].Key.Entity == r.Subject.Entity
-		if mine && own != nil {
-			continue
+	for _, h := range r.Hidden {
+		if h.Entity != r.Subject.Entity {
+			with.Hidden = append(with.Hidden, h)
 		}
+	}
+	with.prepare()
+	return &with
+}
+
+// Demands appends one demand for each limit that applies, ancestors included,
+// so that one take decides them all or nothing. The subject's own are demanded
+// of entity, which the subject may not name because it is [Anonymous]. A cost
+// named "" is for every limit that has no cost of its own; without any it is
+// one token. If dst has room, it allocates nothing.
+func (r *Resolution) Demands(dst []sluice.Demand, entity string, costs ...sluice.LimitCost) []sluice.Demand {
+	first := len(dst)
+	for i := range r.demands {
 		dst = append(dst, r.demands[i])
-		if mine {
-			dst[len(dst)-1].Key.Entity = entity
+		if d := &dst[len(dst)-1]; d.Key.Entity == r.Subject.Entity {
+			d.Key.Entity = entity
 		}
 	}
 	setCosts(dst[first:], costs)
@@ -266,7 +296,7 @@ func (r *Resolution) Explain(entity string) string {
 		}
 		b.WriteByte('\n')
 	}
-	for _, h := range r.Hidden {
+	for _, h := range r.HiddenOf(entity) {
 		fmt.Fprintf(&b, "  warning: %s\n", h)
 	}
 	return b.String()

@@ -41,7 +41,8 @@ type Subject struct {
 	// Tier is the caller's plan according to their key or token. The tier
 	// stored with the entity beats it. Callers without a tier, or with one
 	// that nobody knows, have the file's default tier; anonymous callers have
-	// its anonymous tier.
+	// its anonymous tier. It says nothing about parents: they have the tier
+	// stored with them or the default one, as when they are asked about.
 	Tier string
 
 	// File is what the policy file declares. Nil means what was last declared
@@ -253,19 +254,21 @@ func (r *resolver) chain(ctx context.Context, answer *Resolution, resource strin
 	first, at := len(answer.Applied), r.subject.Entity
 	seen := map[string]bool{}
 	for depth := 1; ; depth++ {
-		tier := r.file.Entities[at].Tier // so that its limits come along, if nothing else is stored
+		brought := "" // by the credential, which is the caller's and not their parents'
 		if depth == 1 {
-			tier = cmp.Or(r.subject.Tier, tier, r.file.KeyTiers[at], r.file.DefaultTier)
+			brought = r.subject.Tier
 		}
+		// So that the tier's limits come along, if nothing else is stored.
+		tier := cmp.Or(brought, r.file.Entities[at].Tier, r.file.KeyTiers[at], r.file.DefaultTier)
 		if err := r.know(ctx, at, tier, resource); err != nil {
 			return err
 		}
 		seen[at] = true
 		e, stored := r.entity(at)
+		if err := r.settleTier(ctx, &e, brought, resource); err != nil {
+			return err
+		}
 		if depth == 1 {
-			if err := r.settleTier(ctx, &e, resource); err != nil {
-				return err
-			}
 			answer.Tier, answer.Known = e.Tier, stored
 		}
 		if at != "" {
@@ -300,10 +303,11 @@ func (r *resolver) ancestors(ctx context.Context, answer *Resolution, resource s
 	return nil
 }
 
-// settleTier finds the tier of the caller: that of the entity, else the
-// credential's, else or if nobody knows that one the default of the file.
-func (r *resolver) settleTier(ctx context.Context, e *Entity, resource string) error {
-	e.Tier = cmp.Or(e.Tier, r.subject.Tier, r.file.KeyTiers[e.ID])
+// settleTier finds the tier of the caller or of a parent: that of the entity,
+// else the one that a credential brought, else or if nobody knows that one the
+// default of the file.
+func (r *resolver) settleTier(ctx context.Context, e *Entity, brought, resource string) error {
+	e.Tier = cmp.Or(e.Tier, brought, r.file.KeyTiers[e.ID])
 	if _, declared := r.file.Tiers[e.Tier]; !declared {
 		if e.Tier != "" {
 			r.depends = append(r.depends, hashTier(r.subject.Namespace, e.Tier))
@@ -312,7 +316,7 @@ func (r *resolver) settleTier(ctx context.Context, e *Entity, resource string) e
 			e.Tier = r.file.DefaultTier
 		}
 	}
-	return r.know(ctx, r.subject.Entity, e.Tier, resource)
+	return r.know(ctx, e.ID, e.Tier, resource)
 }
 
 // levels are the places to look for limits, the most specific first. What a
@@ -345,7 +349,7 @@ func (r *resolver) apply(answer *Resolution, e Entity, resource string) {
 	first := len(answer.Applied)
 	terms := r.file.Terms[resource]
 	like := Applied{Entity: e.ID, Resource: resource, terms: terms}
-	places := levels(e.ID, e.Tier, resource, terms.Counts == Others)
+	places := levels(e.ID, e.Tier, resource, terms.Counts.apart())
 	won := false
 	for i, scope := range append(places, Scope{}) {
 		like.Level = scope.Level()

@@ -33,7 +33,7 @@ func TestTakesCascade(t *testing.T) {
 	l := newLimiter(t, sluice.WithObserver(recorder))
 	r := b.resolve("alice")
 	for i := range 4 {
-		d, err := l.Take(b.ctx, r.Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(200)})...)
+		d, err := l.Take(b.ctx, r.Demands(nil, "alice", sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(200)})...)
 		b.no(err)
 		if d.Allowed != (i < 3) {
 			t.Fatalf("take %d: allowed %t", i+1, d.Allowed)

@@ -16,7 +16,8 @@ type Explanation struct {
 	Known    bool             // the entity is stored
 	Applied  []AppliedLimit   // the limits that apply
 	Warnings []string         // limits that are hidden by others
-	Decision *sluice.Decision // nil if no limit applies
+	Decision *sluice.Decision // nil if no limit applies; about a lease where limits need one
+	Problem  *Error           // what a take would be answered instead; nil if nothing
 }
 
 // AppliedLimit is a limit that applies, and why.
@@ -27,7 +28,7 @@ type AppliedLimit struct {
 	Label    string       `json:"label,omitempty"` // its name in the headers and answers of requests
 	Rule     sluice.Limit `json:"rule"`
 	Level    string       `json:"level"`
-	Kept     catalog.From `json:"kept"` // where: stored, file, default or override
+	Kept     catalog.From `json:"kept"` // where: stored, file, default, override or call
 	Until    time.Time    `json:"until,omitzero"`
 	Reason   string       `json:"reason,omitempty"` // of an override
 }

@@ -25,7 +25,8 @@ type LimitStatus struct {
 	Resource    string        `json:"resource"`
 	Limit       string        `json:"limit"`
 	Rule        sluice.Limit  `json:"rule"`
-	Level       string        `json:"level"` // as sluice.Level writes it
+	LastRule    *sluice.Limit `json:"lastRule,omitempty"` // that the bucket was last taken by, if it is another
+	Level       string        `json:"level"`              // as sluice.Level writes it; none if no level has it now
 	Capacity    sluice.Amount `json:"capacity"`
 	Remaining   sluice.Amount `json:"-"`
 	Utilization float64       `json:"-"` // percent; above 100 is a debt
@@ -72,6 +73,15 @@ type Node struct {
 	LongestWait float64 `json:"longestWait,omitempty"` // seconds
 }
 
+// RuleText returns the limit's rule, and the one that its bucket was last taken
+// by if that is another.
+func (l *LimitStatus) RuleText() string {
+	if l.LastRule == nil {
+		return l.Rule.String()
+	}
+	return l.Rule.String() + " (last " + l.LastRule.String() + ")"
+}
+
 // limitStatusJSON is what may not be known, as the server writes it.
 type limitStatusJSON struct {
 	Remaining   *sluice.Amount `json:"remaining,omitempty"`
@@ -107,14 +117,21 @@ func (l *LimitStatus) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Status returns the status of an entity on a resource, or on all that it uses if
-// resource is "".
-func (c *Client) Status(ctx context.Context, entity, resource string) (Status, error) {
-	path := []string{"status", entity}
-	if resource != "" {
-		path = append(path, resource)
+// Subject is who uses what.
+type Subject struct {
+	Entity   string
+	Resource string // "" for none in particular
+	Tier     string // the entity's plan if the server has none stored for it
+}
+
+// Status returns the status of an entity on a resource, or on all that it uses
+// if s names none.
+func (c *Client) Status(ctx context.Context, s Subject) (Status, error) {
+	path := []string{"status", s.Entity}
+	if s.Resource != "" {
+		path = append(path, s.Resource)
 	}
-	return ask[Status](ctx, c, get(nil, path...))
+	return ask[Status](ctx, c, get(values("tier", s.Tier), path...))
 }
 
 // Me returns the status of the holder of the client's API key, on a resource or on

@@ -209,8 +209,8 @@ func (c *Client) Adjust(ctx context.Context, t Take) (sluice.Decision, error) {
 }
 
 // Reset refills the buckets of an entity on a resource as if they were new.
-func (c *Client) Reset(ctx context.Context, entity, resource string) error {
-	return c.do(ctx, post(takeJSON{Entity: entity, Resource: resource}, "reset"), nil)
+func (c *Client) Reset(ctx context.Context, s Subject) error {
+	return c.do(ctx, post(takeJSON{Entity: s.Entity, Resource: s.Resource, Tier: s.Tier}, "reset"), nil)
 }
 
 // UnmarshalJSON reads a problem.

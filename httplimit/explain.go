@@ -60,7 +60,7 @@ func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
 			}
 			e.Applied = append(e.Applied, a)
 		}
-		for _, h := range found.Hidden {
+		for _, h := range found.HiddenOf(entity) {
 			if h.Resource == set.Name {
 				e.Hidden = append(e.Hidden, h)
 			}

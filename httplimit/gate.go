@@ -180,5 +180,9 @@ func (g *Gate) Client(header http.Header, remote string) (client netip.Addr, tru
 	return g.view.Load().identifier.Client(header, remote)
 }
 
+// Address returns the entity of an address, by its network as the policy groups
+// them; "" if it is none.
+func (g *Gate) Address(address string) string { return g.view.Load().identifier.Group(address) }
+
 // ClientHeader returns the header in which trusted proxies send the address.
 func (g *Gate) ClientHeader() string { return g.view.Load().identifier.ClientHeader() }

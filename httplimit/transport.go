@@ -168,7 +168,7 @@ func (t *Transport) demands(ctx context.Context, r *http.Request) ([]sluice.Dema
 	if err != nil {
 		return nil, err
 	}
-	return found.Demands(nil, subject.Entity, nil), nil
+	return found.Demands(nil, subject.Entity), nil
 }
 
 // turn waits until the request may be sent, and tells at what pace, which is

@@ -158,5 +158,14 @@ func (i *Identifier) Client(header http.Header, remote string) (client netip.Add
 	return i.addresses.client(header, socket).addr, socket != nil && socket.trusted
 }
 
+// Group returns the entity of the group that an address belongs to; "" if it is
+// none.
+func (i *Identifier) Group(address string) string {
+	if h := i.addresses.hop(address); h != nil {
+		return h.name
+	}
+	return ""
+}
+
 // ClientHeader returns the header in which trusted proxies send the address.
 func (i *Identifier) ClientHeader() string { return i.addresses.header }

@@ -176,7 +176,7 @@ func (c *compiler) resolve() {
 // hasNumbers reports whether a set can ever apply.
 func (c *compiler) hasNumbers(rule *setRule) bool {
 	for _, t := range c.file.Tiers.all() {
-		if t.Limits.get(rule.name) != nil || t.Default != nil && rule.kind.counts() != catalog.Others {
+		if t.Limits.get(rule.name) != nil || t.Default != nil && rule.kind.counts() <= catalog.Keys {
 			return true
 		}
 	}

@@ -29,7 +29,7 @@ func (f *document) declaration() *catalog.Declaration {
 		d.Resources[name] = f.settings(name, r.Limit)
 	}
 	for name, s := range f.Limits.all() {
-		d.Terms[name] = catalog.Terms{OnUnavailable: f.onUnavailable(name), Critical: s.Criticality == "critical", Shadow: s.Shadow, Unannounced: s.unannounced(), Counts: s.kind.counts()}
+		d.Terms[name] = catalog.Terms{OnUnavailable: f.onUnavailable(name), Critical: s.Criticality == "critical", Shadow: s.Shadow, Unannounced: s.unannounced(), Counts: s.kind.counts(), Prefix: s.prefix}
 		if s.Limit != nil {
 			d.Resources[name] = f.settings(name, s.Limit)
 		}
@@ -44,7 +44,7 @@ func (f *document) declaration() *catalog.Declaration {
 		}
 	}
 	for _, k := range f.Identity.Keys {
-		if k.Entity == "" && k.Tier != "" {
+		if k.Entity == "" {
 			d.KeyTiers["key:"+k.Name] = k.Tier
 		}
 	}

@@ -37,13 +37,7 @@ func (k Kind) String() string {
 
 // counts is the same as a catalog knows it.
 func (k Kind) counts() catalog.Counted {
-	switch k {
-	case PerCaller, PerUser:
-		return catalog.Callers
-	case PerKey:
-		return catalog.Keys
-	}
-	return catalog.Others
+	return [...]catalog.Counted{catalog.Callers, catalog.Keys, catalog.Users, catalog.Addresses, catalog.Everyone, catalog.Values, catalog.Values}[k]
 }
 
 // Set is a set of limits that applies to a request, with how it applies there.
@@ -125,10 +119,13 @@ func group(sets []Set) {
 	names := map[int][]string{}
 	for i := range sets {
 		s := &sets[i]
-		if s.Group = 0; s.Kind.counts() != catalog.Callers {
-			what := s.prefix
-			if s.Kind != PerClaim {
-				what = [...]string{catalog.Keys: "keys", catalog.Others: "nobody"}[s.Kind.counts()]
+		if s.Group = 0; s.Kind != PerCaller && s.Kind != PerUser {
+			what := "nobody"
+			switch s.Kind {
+			case PerKey:
+				what = "keys"
+			case PerClaim:
+				what = s.prefix
 			}
 			if s.Group = slices.Index(known, what) + 1; s.Group == 0 {
 				known = append(known, what)

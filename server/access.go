@@ -154,6 +154,13 @@ func (s *server) self(r *http.Request) (*caller, error) {
 	if s.gate == nil || err == nil && sent || err != nil && !errors.Is(err, errNoCredential) && !errors.Is(err, catalog.ErrKey) {
 		return c, err
 	}
+	if s.catalog != nil { // a key of any namespace, as with Bearer
+		for _, name := range s.gate.Policy().Identity.KeyHeaders {
+			if found, err := s.identifySecret(r.Context(), r.Header.Get(name)); err == nil && found.key != "" {
+				return found, nil
+			}
+		}
+	}
 	id, gateErr := s.gate.Identify(r.Context(), &httplimit.Request{Header: r.Header, Remote: r.RemoteAddr})
 	var invalid *identity.InvalidError
 	switch {
@@ -226,8 +233,9 @@ func by(r *http.Request, c *caller) catalog.By {
 	return catalog.By{Actor: c.name, From: from, Reason: r.Header.Get("Sluice-Reason")}
 }
 
-// namespaceOf is the namespace that a request is about.
-func namespaceOf(r *http.Request, c *caller) (string, error) {
+// namespaceOf is the namespace that a request is about: the caller's, else the
+// one that it names, else that of the policy.
+func (s *server) namespaceOf(r *http.Request, c *caller) (string, error) {
 	asked := ""
 	if h := r.Header["Sluice-Namespace"]; len(h) > 0 {
 		asked = h[0]
@@ -237,6 +245,8 @@ func namespaceOf(r *http.Request, c *caller) (string, error) {
 		return "", &forbiddenError{"the key belongs to another namespace"}
 	case c.namespace != "":
 		return c.namespace, nil
+	case asked == "" && s.gate != nil:
+		return s.gate.Policy().Namespace, nil
 	case asked == "":
 		return catalog.DefaultNamespace, nil
 	case len(asked) > 64 || strings.Contains(asked, "/"):

@@ -38,7 +38,7 @@ func TestNamesSurviveTheWay(t *testing.T) {
 		if k := d.Demands[0].Key; k.Entity != name || k.Resource != name || d.Results[0].Remaining.Thousandths() != tokens(6) {
 			t.Errorf("%q: %+v", name, d)
 		}
-		if st := must(c.Status(ctx, name, name))(t); st.Entity != name || st.Resource != name || st.Limits[0].Remaining.Thousandths() != tokens(6) {
+		if st := must(c.Status(ctx, client.Subject{Entity: name, Resource: name}))(t); st.Entity != name || st.Resource != name || st.Limits[0].Remaining.Thousandths() != tokens(6) {
 			t.Errorf("%q: %+v", name, st)
 		}
 		if b := must(c.Buckets(ctx, client.BucketQuery{Entity: name, Resource: name}))(t); len(b.Buckets) != 1 || b.Buckets[0].Entity != name {

@@ -29,7 +29,7 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 	if costs, err = readCosts(costs, q.Cost); err != nil {
 		return demands, err
 	}
-	namespace, err := namespaceOf(r, c)
+	namespace, err := s.namespaceOf(r, c)
 	if err != nil {
 		return demands, err
 	}
@@ -42,9 +42,6 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 	}
 	if err := s.permit(r, c, q, namespace); err != nil {
 		return demands, err
-	}
-	if q.Tier == "" && c.entity == q.Entity {
-		q.Tier = c.tier // who takes for themselves has the tier of their key
 	}
 	*take = sluice.Take{ID: id, Peek: q.Peek, UpTo: q.UpTo, Priority: priority, Tier: q.Tier, Keep: time.Duration(q.Keep)}
 	demands, err = s.demands(r, namespace, take, q, demands, costs)
@@ -105,10 +102,11 @@ func (s *server) demands(r *http.Request, namespace string, take *sluice.Take, q
 	if err != nil {
 		return demands, err
 	}
-	take.Tier = resolution.Tier
-	demands = resolution.Demands(demands, q.Entity, own, costs...)
+	resolution = resolution.With(own)
+	q.found, take.Tier = resolution, resolution.Tier
+	demands = resolution.Demands(demands, q.Entity, costs...)
 	if len(demands) == 0 && !resolution.Unlimited() {
-		return demands, &unlimitedError{q.Entity, q.Resource}
+		return demands, &noLimitError{q.Entity, q.Resource}
 	}
 	if len(demands) > sluice.MaxDemands {
 		return demands, badinput.Field("limits", len(demands), fmt.Sprintf("must be at most %d together with those of parents", sluice.MaxDemands))
@@ -132,12 +130,15 @@ func (s *server) resolve(r *http.Request, who catalog.Subject) (*catalog.Resolut
 }
 
 func (q *takeRequest) subject(namespace string) catalog.Subject {
-	return catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier}
+	return catalog.Subject{Namespace: namespace, Entity: q.Entity, Resource: q.Resource, Tier: q.Tier, File: q.file}
 }
 
 // decide decides a take, after waiting in line if it asks for that. Where
 // everything is unlimited there is nothing to ask.
 func (s *server) decide(w http.ResponseWriter, r *http.Request, take *sluice.Take, d *sluice.Decision, wait time.Duration) error {
+	if err := needsLease(take.Demands); err != nil && !take.Lease {
+		return err
+	}
 	switch {
 	case len(take.Demands) == 0:
 		*d = sluice.Decision{Allowed: true}
@@ -148,10 +149,20 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request, take *sluice.Tak
 	return s.wait(w, r, take, d, wait)
 }
 
-// unlimitedError says that nothing limits what was asked for.
-type unlimitedError struct{ entity, resource string }
+// needsLease says that a take is not enough for what is demanded.
+func needsLease(demands []sluice.Demand) error {
+	for i := range demands {
+		if d := &demands[i]; d.Limit.Algorithm == sluice.Concurrency {
+			return badinput.Field("limits."+d.Key.Limit, d.Limit, "concurrency needs a lease: POST /v1/leases")
+		}
+	}
+	return nil
+}
 
-func (e *unlimitedError) Error() string {
+// noLimitError says that nothing limits what was asked for.
+type noLimitError struct{ entity, resource string }
+
+func (e *noLimitError) Error() string {
 	return fmt.Sprintf("no limit applies to %q on %q: store one, or send limits", excerpt.Of(e.entity), excerpt.Of(e.resource))
 }
 

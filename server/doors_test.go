@@ -171,9 +171,10 @@ func listed(answer map[string]any, list string) (all []finding) {
 	return all
 }
 
-// less leaves out whether there is room, which some doors do not tell.
+// less leaves out whether there is room, which some doors do not tell, and
+// buckets that were taken by other limits than those that apply.
 func less(all []finding) []finding {
-	all = slices.Clone(all)
+	all = slices.DeleteFunc(slices.Clone(all), func(f finding) bool { return f.level == "none" })
 	for i := range all {
 		all[i].fits = ""
 	}
@@ -286,6 +287,16 @@ func compare(t *testing.T, w *world, q question, in map[string]*door, look, take
 		answers = append(answers, told{"status of " + set.Name, listed(status, "limits"), false})
 		body["peek"] = true
 		answers = append(answers, told{"peek of " + set.Name, listed(look.ask("POST", "/v1/take", "", body), "results"), true})
+		if _, stored := w.keys[q.key]; stored && set.Kind.String() != "ip" && set.Kind.String() != "header" {
+			// The key's holder, who need not say the tier.
+			mine := map[string]any{"entity": entity, "resource": set.Name, "cost": sluice.Thousandths(cost)}
+			asked := look.ask("POST", "/v1/explain", q.key, mine)
+			answers = append(answers, told{"own explain of " + set.Name, listed(object(asked["decision"]), "results"), true})
+			status := look.ask("GET", "/v1/status/"+url.PathEscape(entity)+"/"+set.Name, q.key, nil)
+			answers = append(answers, told{"own status of " + set.Name, listed(status, "limits"), false})
+			mine["peek"] = true
+			answers = append(answers, told{"own peek of " + set.Name, listed(look.ask("POST", "/v1/take", q.key, mine), "results"), true})
+		}
 		body["peek"] = false
 		if len(w.policy.Declared.Terms) == 1 { // else others decide with it
 			for name, a := range map[string]*api{"take": takes, "leases": leases} {
@@ -298,6 +309,14 @@ func compare(t *testing.T, w *world, q question, in map[string]*door, look, take
 					differ("the verdict of "+name, got, explained["status"])
 				}
 			}
+		}
+	}
+	parent := w.parents[caller]
+	parents := map[string][]finding{} // the parent's own limits, by set
+	for i := range route.Sets {
+		if name := route.Sets[i].Name; parent != "" && strings.Contains("caller user", route.Sets[i].Kind.String()) {
+			asked := look.ask("POST", "/v1/explain", "", map[string]any{"entity": parent, "resource": name, "cost": sluice.Thousandths(cost)})
+			parents[name] = listed(object(asked["decision"]), "results")
 		}
 	}
 	var mine []finding
@@ -335,6 +354,12 @@ func compare(t *testing.T, w *world, q question, in map[string]*door, look, take
 		}
 		if !slices.Equal(got, expected) {
 			differ(a.door, got, expected)
+		}
+	}
+	for name, got := range parents {
+		cascaded := slices.DeleteFunc(of(want, name), func(f finding) bool { return f.entity != parent })
+		if verdict != 401 && !slices.Equal(got, cascaded) {
+			differ("explain of the parent on "+name, got, cascaded)
 		}
 	}
 	if _, stored := w.keys[q.key]; stored {

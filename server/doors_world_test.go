@@ -117,6 +117,7 @@ type world struct {
 	catalog *catalog.Catalog
 	keys    map[string]catalog.Key // by key in clear
 	clear   []string
+	parents map[string]string // whom an entity cascades to
 }
 
 // world draws what is stored.
@@ -124,7 +125,7 @@ func (d dice) world(t *testing.T) *world {
 	t.Helper()
 	db := must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "doors.db")))(t)
 	closes(t, db)
-	w := &world{policy: d.policy(), keys: map[string]catalog.Key{}}
+	w := &world{policy: d.policy(), keys: map[string]catalog.Key{}, parents: map[string]string{"filed": "team"}}
 	config := catalog.Config{Store: catalogstore.New(db), Log: slog.New(slog.DiscardHandler)}
 	if d.chance(30) {
 		config.Default = d.limits()
@@ -151,8 +152,11 @@ func (d dice) world(t *testing.T) *world {
 			e.Cascade = e.Parent != "" && d.chance(70)
 			_, err := edit.CreateEntity(t.Context(), e)
 			no(err)
+			if e.Cascade {
+				w.parents[id] = e.Parent
+			}
 		}
-		k, clear, err := edit.CreateKey(t.Context(), catalog.Key{Entity: id, Tier: d.maybe(tiers...)})
+		k, clear, err := edit.CreateKey(t.Context(), catalog.Key{Entity: id, Tier: d.maybe(tiers...), Scopes: []string{"sluice:take"}})
 		no(err)
 		w.keys[clear] = k
 		w.clear = append(w.clear, clear)

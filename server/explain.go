@@ -24,6 +24,7 @@ type explanation struct {
 	Applied  []client.AppliedLimit `json:"applied"`
 	Warnings []string              `json:"warnings,omitempty"`
 	Decision json.RawMessage       `json:"decision,omitempty"` // not there if no limit applies
+	Problem  *problem              `json:"problem,omitempty"`  // what a take would be answered instead
 }
 
 // list adds the limits that apply and the warnings. The subject may not name
@@ -47,37 +48,37 @@ func (e *explanation) list(applied []catalog.Applied, hidden []catalog.Hidden, s
 }
 
 // explain tells which limits apply to a take, from where, and what it would
-// be answered. It consumes nothing.
+// be answered. It consumes nothing. Where limits need a lease, the decision is
+// that about a lease.
 func (s *server) explain(w http.ResponseWriter, r *http.Request, c *caller) error {
 	q, err := read[takeRequest](r)
-	if err != nil {
-		return err
-	}
-	namespace, err := namespaceOf(r, c)
 	if err != nil {
 		return err
 	}
 	q.Peek, q.Wait, q.Keep, q.id = true, 0, 0, ""
 	var take sluice.Take
 	_, err = s.plan(r, c, q, &take, nil, nil)
-	if err != nil && !isUnlimited(err) {
+	if err != nil && !isNoLimit(err) {
 		return err
 	}
-	found, err := s.resolve(r, q.subject(namespace))
-	if err != nil {
-		return err
-	}
+	found := q.found
 	if c.own {
 		found = found.Announced()
 	}
 	answer := explanation{Text: found.Explain(q.Entity), Tier: found.Tier, Known: found.Known}
-	answer.list(found.Applied, found.Hidden, found.Subject.Entity, q.Entity)
-	if len(take.Demands) > 0 {
-		var d sluice.Decision
-		if err := s.limiter.Decide(r.Context(), &take, &d); err != nil {
-			return err
+	answer.list(found.Applied, found.HiddenOf(q.Entity), found.Subject.Entity, q.Entity)
+	if err == nil {
+		d := sluice.Decision{Allowed: true}
+		if len(take.Demands) > 0 {
+			if err := s.limiter.Decide(r.Context(), &take, &d); err != nil {
+				return err
+			}
 		}
-		answer.Decision = appendDecision(nil, &d, "", c.own)
+		answer.Decision, err = appendDecision(nil, &d, "", c.own), needsLease(take.Demands)
+	}
+	if err != nil {
+		p := s.problem(r, err)
+		answer.Problem = &p
 	}
 	return list(w, answer, nil)
 }
@@ -101,7 +102,7 @@ var errNoGate = errors.New("this server has no request policy")
 // explainRequest tells what a request would be answered by the policy, and why.
 // It consumes nothing.
 func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *caller) error {
-	namespace, err := namespaceOf(r, c)
+	namespace, err := s.namespaceOf(r, c)
 	if err != nil {
 		return err
 	}
@@ -141,15 +142,16 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 		}
 		asked.Remote = net.JoinHostPort(address.String(), "0")
 	}
-	guesser := "explain:" + c.name // it must not be a way to guess keys
-	if len(asked.Header) > 0 {
+	// It must not be a way to guess keys, except for those who could make one.
+	guesser, watched := "explain:"+c.name, c.role&RoleAdmin == 0
+	if len(asked.Header) > 0 && watched {
 		if err := s.gate.Guess(r.Context(), guesser, 0); err != nil {
 			return err
 		}
 	}
 	e := s.gate.Explain(r.Context(), asked)
 	var invalid *identity.InvalidError
-	if errors.As(e.Err, &invalid) {
+	if errors.As(e.Err, &invalid) && watched {
 		if err := s.gate.Guess(r.Context(), guesser, 1); err != nil {
 			return err
 		}

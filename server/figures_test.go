@@ -41,7 +41,7 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]*client.Client{"one": s.admin(t), "other": other.admin(t)} {
-		st := must(c.Status(ctx, "alice", "chat"))(t)
+		st := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: "chat"}))(t)
 		rpm := st.Limits[0]
 		if rpm.Total == nil || rpm.Total.Consumed.Thousandths() != tokens(21) || rpm.Total.Takes != 7 || !rpm.Total.LastTaken.Equal(last) || rpm.Remaining.Thousandths() != tokens(100) {
 			t.Errorf("%s: %+v, total %+v", name, rpm, rpm.Total)
@@ -62,7 +62,7 @@ func TestTotalsAreTheSameOnEveryNode(t *testing.T) {
 		t.Errorf("%+v", used)
 	}
 	must(s.admin(t).EraseEntity(ctx, "alice", catalog.RefuseChildren))(t)
-	if st := must(other.admin(t).Status(ctx, "alice", "chat"))(t); st.Limits[0].Total != nil {
+	if st := must(other.admin(t).Status(ctx, client.Subject{Entity: "alice", Resource: "chat"}))(t); st.Limits[0].Total != nil {
 		t.Errorf("after it was erased, its total is %+v", st.Limits[0].Total)
 	}
 }
@@ -95,26 +95,26 @@ func TestWaitingShows(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]*client.Client{"one": c, "other": other.admin(t)} {
-		l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]
+		l := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: "chat"}))(t).Limits[0]
 		want := map[string]int{"one": cap(ended), "other": 0}[name]
 		if l.Node.Waiting != want || l.Remaining.Thousandths() != 0 || l.Utilization != 100 {
 			t.Errorf("%s: %+v, here %+v", name, l, l.Node)
 		}
 		// Of the entity as a whole, too.
-		for _, st := range []client.Status{must(c.Status(ctx, "alice", "chat"))(t), must(c.Status(ctx, "alice", ""))(t)} {
+		for _, st := range []client.Status{must(c.Status(ctx, client.Subject{Entity: "alice", Resource: "chat"}))(t), must(c.Status(ctx, client.Subject{Entity: "alice"}))(t)} {
 			if l := st.Limits[0]; l.WaitingNodes == nil || *l.WaitingNodes != 1 {
 				t.Errorf("%s, of %q: waiting nodes %v, want 1", name, st.Resource, l.WaitingNodes)
 			}
 		}
 	}
-	if l := must(c.Status(ctx, "bob", "chat"))(t).Limits[0]; l.WaitingNodes == nil || *l.WaitingNodes != 0 {
+	if l := must(c.Status(ctx, client.Subject{Entity: "bob", Resource: "chat"}))(t).Limits[0]; l.WaitingNodes == nil || *l.WaitingNodes != 0 {
 		t.Errorf("nobody waits for what is not used: %v", l.WaitingNodes)
 	}
 	giveUp()
 	for range cap(ended) {
 		<-ended
 	}
-	if l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]; l.Node.Waiting != 0 || *l.WaitingNodes != 0 {
+	if l := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: "chat"}))(t).Limits[0]; l.Node.Waiting != 0 || *l.WaitingNodes != 0 {
 		t.Errorf("after all have given up: %+v, on %d nodes", l.Node, *l.WaitingNodes)
 	}
 }
@@ -137,7 +137,7 @@ func TestHeldIsNotUsed(t *testing.T) {
 			must(node.Take(ctx, demand))(t)
 		}
 	}
-	l := must(c.Status(ctx, "alice", "chat"))(t).Limits[0]
+	l := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: "chat"}))(t).Limits[0]
 	b := must(c.Buckets(ctx, client.BucketQuery{Entity: "alice"}))(t).Buckets[0]
 	if b.Held.Thousandths() == 0 {
 		t.Fatalf("nothing is held: %+v", b)
@@ -198,7 +198,7 @@ func TestFiguresWithoutTheStoreAreAbsent(t *testing.T) {
 		t.Errorf("the source is %v", source)
 	}
 	for _, resource := range []string{"chat", ""} {
-		if l := must(c.Status(ctx, "alice", resource))(t).Limits[0]; !l.Unknown || l.Upgrade || l.Alarm != "" || l.Source != "degraded" {
+		if l := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: resource}))(t).Limits[0]; !l.Unknown || l.Upgrade || l.Alarm != "" || l.Source != "degraded" {
 			t.Errorf("%q: %+v", resource, l)
 		}
 	}

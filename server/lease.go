@@ -101,7 +101,7 @@ func (s *server) release(w http.ResponseWriter, r *http.Request, c *caller) erro
 }
 
 func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sluice.Settlement) error {
-	namespace, err := namespaceOf(r, c)
+	namespace, err := s.namespaceOf(r, c)
 	if err != nil {
 		return err
 	}

@@ -58,8 +58,8 @@ func TestLeases(t *testing.T) {
 	if err := lease.Release(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if d := must(c.Peek(ctx, client.Take{Entity: "bob", Resource: "chat"}))(t); find(t, d, "tpm").Remaining.Thousandths() != tokens(100) {
-		t.Errorf("after release: %+v", d)
+	if e := must(c.Explain(ctx, client.Take{Entity: "bob", Resource: "chat"}))(t); find(t, *e.Decision, "tpm").Remaining.Thousandths() != tokens(100) {
+		t.Errorf("after release: %+v", e)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
@@ -32,7 +33,7 @@ func newLimitStatus(f *catalog.Figure) client.LimitStatus {
 
 // status is how an entity stands: on a resource, or on all that it uses.
 func (s *server) status(w http.ResponseWriter, r *http.Request, c *caller) error {
-	namespace, err := namespaceOf(r, c)
+	namespace, err := s.namespaceOf(r, c)
 	if err != nil {
 		return err
 	}
@@ -48,12 +49,12 @@ func (s *server) me(w http.ResponseWriter, r *http.Request, c *caller) error {
 	if c.entity == "" {
 		return &forbiddenError{"send the API key or token that you send with requests"}
 	}
-	namespace, err := namespaceOf(r, c)
+	namespace, err := s.namespaceOf(r, c)
 	if err != nil {
 		return err
 	}
 	return s.standing(w, r, true, c.key, catalog.Subject{
-		Namespace: namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier,
+		Namespace: namespace, Entity: c.entity, Resource: r.URL.Query().Get("resource"), Tier: c.tier, File: s.file(namespace),
 	})
 }
 
@@ -68,17 +69,18 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 	if s.storeState != nil {
 		answer.Store = s.storeState()
 	}
-	terms := s.terms(who.Namespace)
+	inUse, err := s.inUse(r, who)
+	if err != nil {
+		return err
+	}
 	resources := []string{who.Resource}
 	if who.Resource == "" {
-		if resources, err = s.used(r, who, key, terms); err != nil {
-			return err
-		}
+		resources = used(who, key, inUse)
 	}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
 		asked := who
-		if asked.Resource = resource; key != "" && terms[resource].Counts == catalog.Keys {
+		if asked.Resource = resource; key != "" && who.File != nil && who.File.Terms[resource].Counts == catalog.Keys {
 			asked.Entity, asked.Tier = key, self.Tier
 		}
 		resolution, err := s.resolve(r, asked)
@@ -99,6 +101,18 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 			}
 			answer.Limits = append(answer.Limits, newLimitStatus(f))
 			keys = append(keys, sluice.Key{Namespace: who.Namespace, Entity: f.Entity, Resource: f.Resource, Limit: f.Limit})
+			if b := find(inUse, keys[len(keys)-1]); b != nil && b.Limit != f.Rule {
+				answer.Limits[len(keys)-1].LastRule = &b.Limit
+			}
+		}
+		for i := range inUse {
+			if b := &inUse[i]; !own && b.Key.Resource == resource && !slices.Contains(keys, b.Key) {
+				l := s.leftover(b)
+				if l.Alarm.Worse(answer.Alarm) {
+					answer.Alarm = l.Alarm
+				}
+				answer.Limits, keys = append(answer.Limits, l), append(keys, b.Key)
+			}
 		}
 	}
 	if len(answer.Limits) == 0 {
@@ -117,41 +131,61 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 // maxUsed is how many resources the standing of an entity tells of.
 const maxUsed = 50
 
-// terms are those of the resources that the policy declares.
-func (s *server) terms(namespace string) map[string]catalog.Terms {
-	if s.catalog == nil {
-		return nil
+// inUse are the buckets of an entity that are in use: of a resource, or all, but
+// not the doors' own. The limits of a resource are told of even if they cannot
+// be listed.
+func (s *server) inUse(r *http.Request, who catalog.Subject) ([]sluice.Bucket, error) {
+	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: who.Namespace, Entity: who.Entity, Resource: who.Resource, Max: 1000})
+	if err != nil && (who.Resource != "" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sluice.ErrUnavailable)) {
+		return nil, nil // without the store it is those that the policy declares
 	}
-	return s.catalog.Declaration(namespace).Terms
+	return slices.DeleteFunc(page.Buckets, func(b sluice.Bucket) bool { return strings.HasPrefix(b.Key.Resource, "$") }), err
+}
+
+func find(buckets []sluice.Bucket, k sluice.Key) *sluice.Bucket {
+	if i := slices.IndexFunc(buckets, func(b sluice.Bucket) bool { return b.Key == k }); i >= 0 {
+		return &buckets[i]
+	}
+	return nil
+}
+
+// leftover is the status of a bucket that no level has a limit for now: it was
+// taken by limits of a call, of another tier, or that are gone. Nobody can say
+// whether those are announced, so it is for operators.
+func (s *server) leftover(b *sluice.Bucket) client.LimitStatus {
+	used := b.Utilization()
+	return client.LimitStatus{
+		Entity: b.Key.Entity, Resource: b.Key.Resource, Limit: b.Key.Limit, Rule: b.Limit, Level: "none",
+		Capacity: b.Limit.Capacity(), Remaining: b.Remaining, Utilization: used, ResetAfter: b.Reset,
+		Alarm: s.thresholds.Alarm(used), Source: sluice.FromStore.String(),
+	}
 }
 
 // used are the resources that an entity uses now, and those by which the policy
 // counts it or its key, in order; one without a name if there are none.
-func (s *server) used(r *http.Request, who catalog.Subject, key string, terms map[string]catalog.Terms) ([]string, error) {
-	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: who.Namespace, Entity: who.Entity, Max: 1000})
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, sluice.ErrUnavailable) {
-		return nil, err // without the store it is those that the policy declares
-	}
+func used(who catalog.Subject, key string, inUse []sluice.Bucket) []string {
 	var names []string
-	for i := range page.Buckets {
-		names = append(names, page.Buckets[i].Key.Resource)
+	for i := range inUse {
+		names = append(names, inUse[i].Key.Resource)
 	}
-	for name, t := range terms {
-		if t.Counts == catalog.Callers || t.Counts == catalog.Keys && key != "" {
-			names = append(names, name)
+	if who.File != nil {
+		for name := range who.File.Terms {
+			if who.File.Counts(name, who.Entity) || key != "" && who.File.Counts(name, key) {
+				names = append(names, name)
+			}
 		}
 	}
 	if len(names) == 0 {
-		return []string{""}, nil
+		return []string{""}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return names[:min(len(names), maxUsed)], nil
+	return names[:min(len(names), maxUsed)]
 }
 
 // buckets lists those in use: of an entity, of a resource, or all.
 func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) error {
-	namespace, err := namespaceOf(r, c)
+	namespace, err := s.namespaceOf(r, c)
 	if err != nil {
 		return err
 	}
@@ -161,7 +195,7 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 		return err
 	}
 	page, err := s.limiter.List(r.Context(), sluice.Query{
-		Namespace: namespace, Entity: query.Get("entity"), Resource: query.Get("resource"),
+		Namespace: namespace, Entity: s.named(query.Get("entity")), Resource: query.Get("resource"),
 		Cursor: query.Get("cursor"), Max: most,
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ func TestStatus(t *testing.T) {
 	must(c.Take(ctx, client.Take{Entity: "alice", Resource: "chat"}))(t) // refused
 	must(c.Take(ctx, client.Take{Entity: "alice", Resource: "mail"}))(t)
 
-	st := must(c.Status(ctx, "alice", "chat"))(t)
+	st := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: "chat"}))(t)
 	if st.Alarm != catalog.AlarmCritical || len(st.Limits) != 4 {
 		t.Fatalf("%+v", st)
 	}
@@ -39,11 +39,11 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%+v", parent)
 	}
 	// Without a resource it is about all that are in use.
-	all := must(c.Status(ctx, "alice", ""))(t)
+	all := must(c.Status(ctx, client.Subject{Entity: "alice"}))(t)
 	if len(all.Limits) != 8 || all.Limits[0].Resource != "chat" || all.Limits[4].Resource != "mail" || all.Alarm != catalog.AlarmCritical {
 		t.Errorf("%+v", all)
 	}
-	if nobody := must(c.Status(ctx, "nobody", ""))(t); len(nobody.Limits) != 2 || nobody.Alarm != catalog.AlarmNone {
+	if nobody := must(c.Status(ctx, client.Subject{Entity: "nobody"}))(t); len(nobody.Limits) != 2 || nobody.Alarm != catalog.AlarmNone {
 		t.Errorf("%+v", nobody)
 	}
 }

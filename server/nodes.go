@@ -8,7 +8,7 @@ import (
 
 // nodes lists those that share the store.
 func (s *server) nodes(w http.ResponseWriter, r *http.Request, c *caller) error {
-	if _, err := namespaceOf(r, c); err != nil {
+	if _, err := s.namespaceOf(r, c); err != nil {
 		return err
 	}
 	answer := client.NodeList{Nodes: []client.Presence{}}

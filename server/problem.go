@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,10 +31,14 @@ type problem struct {
 }
 
 func (p problem) write(w http.ResponseWriter) {
-	if p.Title = http.StatusText(p.Status); p.Title == "" {
-		p.Title = p.Code
-	}
 	writeJSON(w, p.Status, "application/problem+json", p)
+}
+
+// MarshalJSON writes p with its title.
+func (p problem) MarshalJSON() ([]byte, error) {
+	type plain problem
+	p.Title = cmp.Or(http.StatusText(p.Status), p.Code)
+	return json.Marshal(plain(p))
 }
 
 var errNoCatalog = errors.New("this server has no catalog")
@@ -56,9 +61,9 @@ func asSent(field string) string {
 // not the thing itself that was not found.
 type referenceError struct{ error }
 
-func isUnlimited(err error) bool {
-	var unlimited *unlimitedError
-	return errors.As(err, &unlimited)
+func isNoLimit(err error) bool {
+	var none *noLimitError
+	return errors.As(err, &none)
 }
 
 func isNotFound(err error) bool { return errors.Is(err, catalog.ErrNotFound) }
@@ -131,8 +136,8 @@ func (s *server) problem(r *http.Request, err error) problem {
 		return problem{Status: http.StatusServiceUnavailable, Code: "exhausted", Detail: err.Error()}
 	case errors.As(err, &forbidden):
 		return problem{Status: http.StatusForbidden, Code: "forbidden", Detail: err.Error()}
-	case isUnlimited(err):
-		return problem{Status: http.StatusUnprocessableEntity, Code: "unlimited", Detail: err.Error()}
+	case isNoLimit(err):
+		return problem{Status: http.StatusUnprocessableEntity, Code: "no_limit", Detail: err.Error()}
 	case errors.As(err, &reference):
 		return problem{Status: http.StatusUnprocessableEntity, Code: "no_such_reference", Detail: err.Error()}
 	case r.Context().Err() != nil:

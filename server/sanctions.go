@@ -22,7 +22,7 @@ type Sanctions interface {
 
 // guarding returns what sanctions the callers of a request's namespace, or nil.
 func (s *server) guarding(r *http.Request, c *caller) (Sanctions, error) {
-	namespace, err := namespaceOf(r, c)
+	namespace, err := s.namespaceOf(r, c)
 	if err != nil || s.guard == nil || s.guard.Namespace() != namespace {
 		return nil, err
 	}

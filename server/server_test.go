@@ -205,7 +205,7 @@ func TestPeekConsumesNothing(t *testing.T) {
 			t.Fatalf("got %d %s", r.status, r.body)
 		}
 	}
-	if r := send(t, "POST", url+"/v1/take", `{"entity":"alice","peek":true,"limits":{"c":"5 concurrent"}}`); r.status != 200 {
+	if r := send(t, "POST", url+"/v1/take", `{"entity":"alice","peek":true,"limits":{"c":"5 concurrent"}}`); r.status != 400 { // as a take
 		t.Errorf("got %d %s", r.status, r.body)
 	}
 	if r := send(t, "POST", url+"/v1/take", `{"entity":"alice","cost":3}`); r.status != 200 {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,7 @@ func scheduled(handle func(*slots, http.ResponseWriter) error) handler {
 			return errNoSlots
 		}
 		q, err := s.stored(r, c)
-		if err == nil && q.namespace != catalog.DefaultNamespace {
+		if name := cmp.Or(c.namespace, r.Header.Get("Sluice-Namespace")); err == nil && name != "" && name != catalog.DefaultNamespace {
 			err = &forbiddenError{"slots belong to the default namespace"}
 		}
 		if err != nil {

@@ -31,7 +31,7 @@ type stored struct {
 func (s *server) stored(r *http.Request, c *caller) (q *stored, err error) {
 	q = &stored{Request: r, server: s, caller: c, query: r.URL.Query()}
 	q.cursor = q.query.Get("cursor")
-	if q.namespace, err = namespaceOf(r, c); err != nil {
+	if q.namespace, err = s.namespaceOf(r, c); err != nil {
 		return nil, err
 	}
 	if q.most, err = readMax(q.query.Get("max")); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/internal/excerpt"
@@ -47,6 +48,8 @@ type takeRequest struct {
 	Priority string            `json:"priority"`
 	Keep     duration          `json:"keep"` // of a lease
 	id       string            // the Idempotency-Key, by which a store knows it again
+	file     *catalog.Declaration
+	found    *catalog.Resolution // what applies, once it is planned
 }
 
 // take decides one take: 200 or 429.
@@ -66,11 +69,6 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 	}
 	if t.demands, err = s.plan(r, c, q, take, t.demands[:0], t.costs[:0]); err != nil {
 		return err
-	}
-	for i := range take.Demands {
-		if d := &take.Demands[i]; d.Limit.Algorithm == sluice.Concurrency && !take.Peek {
-			return badinput.Field("limits."+d.Key.Limit, d.Limit, "concurrency needs a lease: POST /v1/leases")
-		}
 	}
 	t.lent = true
 	if err := s.decide(w, r, take, d, time.Duration(q.Wait)); err != nil {
@@ -197,12 +195,33 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 			return badinput.Field("cost."+excerpt.Of(cost.Limit), cost.Cost, "no such limit applies")
 		}
 	}
+	s.asTaken(r, q, changes)
 	d, err := s.limiter.Adjust(r.Context(), changes...)
 	if err != nil {
 		return err
 	}
 	writeSettled(w, &d, "", c.own)
 	return nil
+}
+
+// asTaken makes changes go by the rules that the buckets were last taken by,
+// where nobody says the tier: it may be known to the caller's key alone. What is
+// stored for the entity needs no tier, and what cannot be looked up stays.
+func (s *server) asTaken(r *http.Request, q *takeRequest, changes []sluice.Demand) {
+	if q.Tier != "" || q.Limits != nil || q.Resource == "" {
+		return
+	}
+	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: changes[0].Key.Namespace, Entity: q.Entity, Resource: q.Resource, Max: 1000})
+	if err != nil {
+		return
+	}
+	for i := range page.Buckets {
+		for j := range changes {
+			if d := &changes[j]; d.Key == page.Buckets[i].Key && d.Level < sluice.LevelEntity {
+				d.Limit = page.Buckets[i].Limit
+			}
+		}
+	}
 }
 
 // reset makes the buckets of an entity and resource as new.

@@ -236,7 +236,7 @@ func TestAKeyThatTakesHurtsNobodyElse(t *testing.T) {
 		t.Error(err)
 	}
 	for entity, want := range map[string]sluice.Amount{"eve": sluice.Tokens(7), "bob": sluice.Tokens(9), "firm": sluice.Tokens(6)} {
-		status := must(c.Status(ctx, entity, ""))(t)
+		status := must(c.Status(ctx, client.Subject{Entity: entity}))(t)
 		if got := status.Limits[0]; got.Remaining != want {
 			t.Errorf("%s has %v, want %v", entity, got.Remaining, want)
 		}

@@ -43,7 +43,7 @@ func TestTakesOverTheWireAreAsInTheLibrary(t *testing.T) {
 	}
 	got := must(c.Take(ctx, take))(t)
 	want := library(t, s, sluice.Take{Peek: true}, must(s.catalog.Resolve(ctx, catalog.Subject{Namespace: "default", Entity: "alice", Resource: "chat"}))(t).
-		Demands(nil, "alice", nil, sluice.LimitCost{Limit: "tpm", Cost: sluice.Thousandths(1500)}))
+		Demands(nil, "alice", sluice.LimitCost{Limit: "tpm", Cost: sluice.Thousandths(1500)}))
 	if got.Allowed || got.RetryAfter != want.RetryAfter || got.Decider != want.Decider || got.Err().Error() != strings.Replace(want.Err().Error(), "default/", "", 1) {
 		t.Errorf("got %v, the library says %v", got.Err(), want.Err())
 	}
@@ -94,7 +94,7 @@ func TestVerbs(t *testing.T) {
 	if debt.Results[0].Remaining.Thousandths() != tokens(-2) {
 		t.Errorf("debt: %+v", debt)
 	}
-	if err := c.Reset(ctx, "alice", ""); err != nil {
+	if err := c.Reset(ctx, client.Subject{Entity: "alice"}); err != nil {
 		t.Fatal(err)
 	}
 	if d := must(c.Peek(ctx, alice))(t); d.Results[0].Remaining.Thousandths() != tokens(10) {
@@ -187,7 +187,7 @@ func TestWithoutLimitsATakeIsAProblem(t *testing.T) {
 	s := stage(t, nil)
 	_, err := s.admin(t).Take(t.Context(), client.Take{Entity: "alice"})
 	var e *client.Error
-	if !errors.As(err, &e) || e.Status != 422 || e.Code != "unlimited" {
+	if !errors.As(err, &e) || e.Status != 422 || e.Code != "no_limit" {
 		t.Errorf("got %v", err)
 	}
 }

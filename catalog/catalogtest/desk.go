@@ -136,7 +136,7 @@ func (d *desk) applies(what, entity, resource string, want ...string) {
 }
 
 func tell(r *catalog.Resolution) (lines []string) {
-	for _, demand := range r.Demands(nil, r.Subject.Entity, nil) {
+	for _, demand := range r.Demands(nil, r.Subject.Entity) {
 		lines = append(lines, demand.Key.Entity+"/"+demand.Key.Limit+" "+demand.Limit.String()+" "+demand.Level.String())
 	}
 	return lines

@@ -132,7 +132,7 @@ func checkDefaultTier(t *testing.T, open Open) {
 		System: limits("rpm", "1/minute"), Resources: map[string]catalog.Limits{"login": limits("rpm", "2/minute")},
 		Tiers:       map[string]catalog.TierDeclaration{"free": tier("3/minute", "4/minute"), "pro": tier("5/minute", "6/minute")},
 		Entities:    map[string]catalog.EntityDeclaration{"dora": {Tier: "pro"}},
-		DefaultTier: "free", AnonymousTier: "pro", Terms: map[string]catalog.Terms{"login": {Counts: catalog.Others, Shadow: true}},
+		DefaultTier: "free", AnonymousTier: "pro", Terms: map[string]catalog.Terms{"login": {Counts: catalog.Addresses, Shadow: true}},
 	}
 	d.no(d.c.Declare(d.namespace, file))
 	d.tier("bare")
@@ -158,7 +158,7 @@ func checkDefaultTier(t *testing.T, open Open) {
 		"carol/rpm 4/minute tier+resource", "carol/rpm 2/minute resource", "carol/rpm 3/minute tier")
 	check("another file", catalog.Subject{Entity: "carol", Resource: "chat", File: &catalog.Declaration{System: limits("rpm", "9/minute")}}, "", "carol/rpm 9/minute system")
 	r := d.resolve("carol", "login")
-	if demand := r.Demands(nil, "carol", nil)[0]; !demand.Shadow || !strings.Contains(r.Explain("carol"), "carol on login, tier free:") {
+	if demand := r.Demands(nil, "carol")[0]; !demand.Shadow || !strings.Contains(r.Explain("carol"), "carol on login, tier free:") {
 		t.Errorf("%+v\n%s", demand, r.Explain("carol"))
 	}
 	// Without a store the answers are the same.
@@ -169,7 +169,7 @@ func checkDefaultTier(t *testing.T, open Open) {
 		d.no(err)
 		without, err := declared.Resolve(d.ctx, s)
 		d.no(err)
-		if got, want := without.Demands(nil, s.Entity, nil), with.Demands(nil, s.Entity, nil); !slices.Equal(got, want) || without.Tier != with.Tier {
+		if got, want := without.Demands(nil, s.Entity), with.Demands(nil, s.Entity); !slices.Equal(got, want) || without.Tier != with.Tier {
 			t.Errorf("%+v: %+v of tier %s without a store, %+v of tier %s with one", s, got, without.Tier, want, with.Tier)
 		}
 	}
@@ -220,11 +220,11 @@ func checkCascade(t *testing.T, open Open) {
 		"alice/rpm 10/minute entity", "alice/tpm 100/minute entity", "team/rpm 20/minute entity+resource", "company/rpm 30/minute entity")
 	d.applies("bob, who does not cascade", "bob", "chat", "bob/rpm 1/minute system")
 	r := d.resolve("alice", "chat")
-	costs := r.Demands(nil, "alice", nil, sluice.LimitCost{Cost: sluice.Tokens(2)}, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(40)})
+	costs := r.Demands(nil, "alice", sluice.LimitCost{Cost: sluice.Tokens(2)}, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(40)})
 	if costs[0].Cost.Thousandths() != 2*sluice.Token || costs[1].Cost.Thousandths() != 40*sluice.Token || costs[3].Cost.Thousandths() != 2*sluice.Token {
 		t.Errorf("costs: %v, %v, %v", costs[0].Cost, costs[1].Cost, costs[3].Cost)
 	}
-	call := r.Demands(nil, "alice", limits("rpm", "99/minute"))
+	call := r.With(limits("rpm", "99/minute")).Demands(nil, "alice")
 	if len(call) != 3 || call[0].Level != sluice.LevelCall || call[0].Limit.Amount.Thousandths() != 99*sluice.Token || call[2].Key.Entity != "company" {
 		t.Errorf("with limits of the call: %+v", call)
 	}

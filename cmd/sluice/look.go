@@ -14,14 +14,25 @@ import (
 	"github.com/sluice-go/sluice/failover"
 )
 
+// tierFlag defines --tier for commands about an entity.
+func tierFlag(f *pflag.FlagSet, tier *string) {
+	f.StringVar(tier, "tier", "", "the entity's `tier` if none is stored")
+}
+
 func resetCommand() *cobra.Command {
+	var tier string
 	return online(&cobra.Command{
 		Use: "reset ENTITY [RESOURCE]", Short: "reset the buckets of an entity",
 		Long:    `The buckets of its parents are left alone.`,
 		Example: "sluice reset alice api",
-	}, nil, func(ctx context.Context, c *call) error {
-		return c.done(c.client.Reset(ctx, c.arg(0), c.arg(1)), "reset %s", nameOf(c.arg(0), c.arg(1)))
+	}, func(f *pflag.FlagSet) { tierFlag(f, &tier) }, func(ctx context.Context, c *call) error {
+		return c.done(c.client.Reset(ctx, c.subject(tier)), "reset %s", nameOf(c.arg(0), c.arg(1)))
 	})
+}
+
+// subject is whom and what the arguments name.
+func (c *call) subject(tier string) client.Subject {
+	return client.Subject{Entity: c.arg(0), Resource: c.arg(1), Tier: tier}
 }
 
 // nameOf is who and what, for people.
@@ -35,24 +46,29 @@ func nameOf(entity, resource string) string {
 func adjustCommand() *cobra.Command {
 	var cost costs
 	var limits rules
+	var tier string
 	return online(&cobra.Command{
 		Use: "adjust ENTITY [RESOURCE]", Short: "consume or refund unconditionally",
-		Long:    `An adjustment may leave a debt, which refill repays.`,
+		Long: `An adjustment may leave a debt, which refill repays. Where nobody says the tier
+and no limit is stored for the entity, it goes by the rule that the bucket was
+last taken by.`,
 		Example: "sluice adjust alice chat --cost tpm=-500",
 	}, func(f *pflag.FlagSet) {
 		f.Var(&cost, "cost", "`cost` by limit, such as tpm=500; negative is a refund")
 		f.Var(&limits, "limit", "a limit as `name=rule`, in place of the stored ones; may be repeated")
+		tierFlag(f, &tier)
 	}, func(ctx context.Context, c *call) error {
 		if !cost.all.IsZero() || len(cost.each) == 0 {
 			return c.wrong("want --cost by limit, such as tpm=-500")
 		}
-		d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Costs: cost.each, Limits: limits})
+		d, err := c.client.Adjust(ctx, client.Take{Entity: c.arg(0), Resource: c.arg(1), Tier: tier, Costs: cost.each, Limits: limits})
 		return c.settled("adjusted", &d, err)
 	})
 }
 
 func statusCommand() *cobra.Command {
 	var me bool
+	var tier string
 	return online(&cobra.Command{
 		Use: "status [ENTITY] [RESOURCE]", Short: "show how much of each limit is used",
 		Long: `The table has tokens, utilization, alarm, waiting callers, the total ever taken
@@ -63,10 +79,13 @@ all that the entity uses.`,
 sluice status --me --token @my-key`,
 	}, func(f *pflag.FlagSet) {
 		f.BoolVar(&me, "me", false, "show the holder of the API key in --token; the only argument is then RESOURCE")
+		tierFlag(f, &tier)
 	}, func(ctx context.Context, c *call) error {
 		var s client.Status
 		var err error
 		switch {
+		case me && tier != "":
+			return c.wrong("--tier: does not go with --me, who has the tier of the key")
 		case me && len(c.args) > 1:
 			return c.wrong("unexpected argument %q", c.args[1])
 		case me:
@@ -74,7 +93,7 @@ sluice status --me --token @my-key`,
 		case len(c.args) == 0:
 			return c.wrong("ENTITY is missing")
 		default:
-			s, err = c.client.Status(ctx, c.arg(0), c.arg(1))
+			s, err = c.client.Status(ctx, c.subject(tier))
 		}
 		return c.printAnswer(err, statusText(&s))
 	})
@@ -102,7 +121,7 @@ func statusText(s *client.Status) string {
 		}
 		consumed, takes, last := totals(l.Total)
 		allowed, limited, failed := recent(l.Node)
-		t.add(l.Entity, l.Resource, l.Limit, l.Rule.String(), l.Level, left, l.Capacity.String(), used, string(l.Alarm), full,
+		t.add(l.Entity, l.Resource, l.Limit, l.RuleText(), l.Level, left, l.Capacity.String(), used, string(l.Alarm), full,
 			consumed, takes, last, inLine(&l.Activity), allowed, limited, failed)
 	}
 	text := fmt.Sprintf("%s: %s\n%s", head, cmp.Or(string(s.Alarm), "not known, the store is away"), t)
@@ -199,11 +218,14 @@ caller, tier, each limit with its level and state, and the answer.`,
 			return err
 		}
 		e, err := c.client.Explain(ctx, take)
-		would := "allowed: no limit applies\n"
-		if e.Decision != nil {
-			would = decisionText(e.Decision, take.Entity)
+		var would string
+		if e.Problem != nil {
+			would = "a take would be an error: " + printable(e.Problem.Detail) + "\n"
 		}
-		return c.printAnswer(err, strings.TrimSpace(e.Text)+"\n\na take would be "+would)
+		if e.Decision != nil {
+			would += map[bool]string{true: "a take", false: "a lease"}[e.Problem == nil] + " would be " + decisionText(e.Decision, take.Entity)
+		}
+		return c.printAnswer(err, strings.TrimSpace(e.Text)+"\n\n"+would)
 	})
 }
 

@@ -20,7 +20,7 @@ func TestAnOutageShows(t *testing.T) {
 	c := p.ask(t)
 	shows := func(state string) bool {
 		_, text := p.get(t, "/readyz")
-		s, err := c.Status(t.Context(), "alice", "chat")
+		s, err := c.Status(t.Context(), client.Subject{Entity: "alice", Resource: "chat"})
 		return strings.Contains(text, `"store":{"state":"`+state+`"`) && err == nil && s.Store == state &&
 			strings.Contains(statusText(&s), "the store is "+state+":") == (state != "normal")
 	}

@@ -29,7 +29,7 @@ type takeFlags struct {
 func (t *takeFlags) define(f *pflag.FlagSet) {
 	f.Var(&t.cost, "cost", "`cost` of the take, such as 3 or rpm=1,tpm=1200 (default 1)")
 	f.Var(&t.limits, "limit", "a limit as `name=rule`, in place of the stored ones; may be repeated")
-	f.StringVar(&t.tier, "tier", "", "the entity's `tier` if none is stored")
+	tierFlag(f, &t.tier)
 	if t.waiting {
 		f.Var(&t.wait, "wait", "wait in line for this `duration`, at most 1m")
 		choose(f, &t.priority, "priority", "normal", "place in line", "interactive", "normal", "batch")
