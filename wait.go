@@ -249,7 +249,9 @@ func (l *Limiter) gaveUp(ctx context.Context, t *Take) (d Decision, err error) {
 		return Decision{}, fmt.Errorf("gave up waiting: %w: %w: %v", over, ErrUnavailable, err)
 	}
 	if d.Allowed { // there is room just now
-		d.Allowed, d.RetryAfter = false, time.Microsecond
+		if d.Allowed, d.RetryAfter = false, time.Microsecond; d.Source != FromStore {
+			d.RetryAfter = time.Second // a guess: the store may see it otherwise
+		}
 	}
 	l.decided(t, &d, nil, 0)
 	return d, fmt.Errorf("gave up waiting: %w: %w", over, d.Err())

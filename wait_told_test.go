@@ -101,6 +101,36 @@ func TestWhoGivesUpIsToldOfTheNextHolder(t *testing.T) {
 	})
 }
 
+// roomy is a store that sees room for those who look.
+type roomy struct {
+	*memory.Store
+	source sluice.Source
+}
+
+func (s *roomy) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	if t.Peek {
+		*d = sluice.Decision{Allowed: true, Source: s.source, Demands: t.Demands, Results: []sluice.Result{{Fits: true}}}
+		return nil
+	}
+	return s.Store.Take(ctx, t, d)
+}
+
+// Whoever gives up at the moment when there is room may come back at once. What
+// is said without the store is no more than a guess.
+func TestWhoGivesUpWhenThereIsRoom(t *testing.T) {
+	for source, want := range map[sluice.Source]time.Duration{sluice.FromStore: time.Microsecond, sluice.Degraded: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			l := sluice.New(&roomy{openStore(t), source})
+			one := demand("api", "1/minute burst 1", 1)
+			mustTake(t, l, one)
+			got := <-patient(t, l, takeOf(one), sluice.Normal, 2*time.Second)
+			if refused, ok := errors.AsType[*sluice.RefusedError](got.err); !ok || refused.RetryAfter != want || got.d.Allowed {
+				t.Errorf("%s: %+v, %v", source, got.d, got.err)
+			}
+		})
+	}
+}
+
 // silent is a store that does not answer those who look.
 type silent struct{ *memory.Store }
 

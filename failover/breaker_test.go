@@ -69,6 +69,9 @@ func TestSourceTellsWhetherTheStoreMayHaveCounted(t *testing.T) {
 			if st := s.Stats(); st.TimedOut+st.Lost+st.Unreachable+st.Faulty != 1 || (st.Unknown == 1) != (want == sluice.Unknown) {
 				t.Errorf("fault %d: stats %+v", fault, st)
 			}
+			if d, err := l.Peek(t.Context(), demand("a")); err != nil || d.Source != sluice.Degraded {
+				t.Errorf("fault %d: a peek, which counts nothing, is from %s: %v", fault, d.Source, err)
+			}
 		})
 	}
 }
