@@ -123,7 +123,7 @@ type Take struct {
 	// before each time a waiting caller asks, every two seconds at least:
 	// limits may change meanwhile. Where it leaves none, nothing limits the
 	// take any more and it is allowed, without a lease. An error ends the wait.
-	Resolve func(context.Context, *Take) error
+	Resolve func(context.Context, *Take) error `json:"-"`
 
 	// Ticket is the caller's place in line. [Limiter.Wait] sets it.
 	Ticket Ticket

@@ -84,6 +84,8 @@ func (l *Limiter) Wait(ctx context.Context, t Take) (Decision, error) {
 func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	var d Decision
 	t.Ticket = Ticket{} // only the first in line has one
+	resolve := t.Resolve
+	t.Resolve = nil // a store may keep t
 	if err := t.normalizeWait(); err != nil {
 		return d, err
 	}
@@ -103,7 +105,7 @@ func (l *Limiter) wait(ctx context.Context, t *Take) (Decision, error) {
 	l.watch()
 	l.lines.stand(w, busy)
 	defer l.lines.stand(w, nil)
-	d, err := l.lead(ctx, t, w)
+	d, err := l.lead(ctx, t, w, resolve)
 	if l.observer != nil {
 		l.observer.Waited(t, time.Since(w.arrived), err == nil)
 	}
@@ -177,7 +179,7 @@ func (t *Take) normalizeWait() error {
 }
 
 // lead asks whenever w acts and has reason to.
-func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter) (d Decision, err error) {
+func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter, resolve resolveFunc) (d Decision, err error) {
 	t.Ticket.ID = HoldID{Node: l.node, Seq: l.tickets.Add(1)}
 	asked := false
 	for pause := time.Duration(0); ; {
@@ -186,9 +188,9 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter) (d Decision, err
 			if asked {
 				l.leave(ctx, t)
 			}
-			return l.gaveUp(ctx, t)
+			return l.gaveUp(ctx, t, resolve)
 		}
-		if limited, err := l.resolve(ctx, t); !limited {
+		if limited, err := l.resolve(ctx, t, resolve); !limited {
 			return Decision{Allowed: err == nil}, err
 		}
 		t.Ticket.Rank = t.Priority.patience() - time.Since(w.arrived)
@@ -204,14 +206,16 @@ func (l *Limiter) lead(ctx context.Context, t *Take, w *waiter) (d Decision, err
 	}
 }
 
+type resolveFunc = func(context.Context, *Take) error
+
 // resolve finds what t demands by now, and reports whether anything still limits
 // it. Its ticket leaves the buckets that it wants no longer.
-func (l *Limiter) resolve(ctx context.Context, t *Take) (limited bool, err error) {
-	if t.Resolve == nil {
+func (l *Limiter) resolve(ctx context.Context, t *Take, resolve resolveFunc) (limited bool, err error) {
+	if resolve == nil {
 		return true, nil
 	}
 	before := *t
-	if err = t.Resolve(ctx, t); err == nil && len(t.Demands) > 0 {
+	if err = resolve(ctx, t); err == nil && len(t.Demands) > 0 {
 		err = t.normalizeWait()
 	}
 	if err != nil || !slices.EqualFunc(before.Demands, t.Demands, func(a, b Demand) bool { return a.Key == b.Key }) {
@@ -234,11 +238,11 @@ func (l *Limiter) leave(ctx context.Context, t *Take) {
 // gaveUp is what a caller is told whose ctx ended: what is in the way now. What
 // it was told while it waited may be long untrue, since others have been served,
 // room was made or limits have changed.
-func (l *Limiter) gaveUp(ctx context.Context, t *Take) (d Decision, err error) {
+func (l *Limiter) gaveUp(ctx context.Context, t *Take, resolve resolveFunc) (d Decision, err error) {
 	over := ctx.Err()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellWithin)
 	defer cancel()
-	if limited, err := l.resolve(ctx, t); !limited {
+	if limited, err := l.resolve(ctx, t, resolve); !limited {
 		if err != nil {
 			err = fmt.Errorf("gave up waiting: %w: %w", over, err)
 		}

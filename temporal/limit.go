@@ -70,11 +70,11 @@ type limitedActivity struct {
 func (a *limitedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	if t := a.config.Take(info, in.Args); len(t.Demands) > 0 {
-		t.Resolve = func(_ context.Context, t *sluice.Take) error {
+		again := func(_ context.Context, t *sluice.Take) error {
 			t.Demands = a.config.Take(info, in.Args).Demands
 			return nil
 		}
-		if err := a.config.take(ctx, &t); err != nil {
+		if err := a.config.take(ctx, &t, again); err != nil {
 			return nil, putOff(err, a.config.Patience, info.Attempt)
 		}
 	}
@@ -82,7 +82,7 @@ func (a *limitedActivity) ExecuteActivity(ctx context.Context, in *interceptor.E
 }
 
 // take takes now, or waits in line if patience could be enough.
-func (c *LimitConfig) take(ctx context.Context, t *sluice.Take) error {
+func (c *LimitConfig) take(ctx context.Context, t *sluice.Take, again func(context.Context, *sluice.Take) error) error {
 	var d sluice.Decision
 	if err := c.Limiter.Decide(ctx, t, &d); err != nil {
 		return err
@@ -92,6 +92,7 @@ func (c *LimitConfig) take(ctx context.Context, t *sluice.Take) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
+	t.Resolve = again
 	_, err := c.Limiter.Wait(waiting, *t)
 	if ctx.Err() != nil {
 		return ctx.Err()
