@@ -38,7 +38,7 @@ func (r *receipt) record(t *sluice.Take, d *sluice.Decision, at, expires int64) 
 		return
 	}
 	r.take = *t
-	r.take.Demands = slices.Clone(t.Demands)
+	r.take.Demands, r.take.Resolve = slices.Clone(t.Demands), nil
 	r.decision = *d
 	r.decision.Demands = nil
 	r.decision.Results = slices.Clone(d.Results)

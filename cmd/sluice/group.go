@@ -28,6 +28,7 @@ type group struct {
 	stoppers  []func(context.Context) error
 	draining  atomic.Bool
 	failed    chan error
+	hangup    chan os.Signal // heard from before anything is served
 	running   sync.WaitGroup
 
 	serving context.Context // ends when requests are to finish
@@ -40,7 +41,8 @@ type group struct {
 }
 
 func newGroup(config *tls.Config, log *slog.Logger) *group {
-	g := &group{log: log, listeners: map[string]net.Listener{}, tls: config, failed: make(chan error, 8)}
+	g := &group{log: log, listeners: map[string]net.Listener{}, tls: config, failed: make(chan error, 8), hangup: make(chan os.Signal, 1)}
+	signal.Notify(g.hangup, syscall.SIGHUP)
 	g.serving, g.stop = context.WithCancel(context.Background())
 	g.watched, g.unwatch = context.WithCancel(context.Background())
 	return g
@@ -152,13 +154,11 @@ func (s *endingStream) Context() context.Context { return s.ctx }
 // until serves until ctx is done or a server fails, and then finishes the
 // requests that have begun. A hangup reloads.
 func (g *group) until(ctx context.Context, reload func() error) error {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+	defer signal.Stop(g.hangup)
 	var failed error
 	for waiting := true; waiting; {
 		select {
-		case <-hangup:
+		case <-g.hangup:
 			if err := reload(); err != nil {
 				g.log.Error("reload failed; the previous settings stay in effect", "error", err)
 			}
