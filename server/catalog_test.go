@@ -372,3 +372,25 @@ func TestNamespacesDoNotLeak(t *testing.T) {
 		t.Errorf("%+v", events)
 	}
 }
+
+// TestFlushCache: after a flush the next take reads its limits anew.
+func TestFlushCache(t *testing.T) {
+	s := stage(t, nil)
+	c, ctx := s.admin(t), t.Context()
+	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "100/minute"), 0))(t)
+	ask := func() int64 {
+		before := s.catalog.Stats().Resolutions.Misses
+		must(c.Take(ctx, client.Take{Entity: "alice", Resource: "api"}))(t)
+		return s.catalog.Stats().Resolutions.Misses - before
+	}
+	ask()
+	if n := ask(); n != 0 {
+		t.Fatalf("%d look-ups, though the answer is known", n)
+	}
+	if err := c.FlushCache(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := ask(); n == 0 {
+		t.Error("the answer from before the flush counts")
+	}
+}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"github.com/sluice-go/sluice/server"
 )
 
-// TestSanctions lists a ban and lifts it, in its own namespace only.
+// TestSanctions lists a ban and lifts it, in its own namespace only, and lists the
+// nodes on which it holds.
 func TestSanctions(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	guard := must(abuse.New(abuse.Config{Namespace: "default", Log: quiet}))(t)
@@ -23,10 +25,12 @@ func TestSanctions(t *testing.T) {
 	defer store.Close()
 	api := httptest.NewServer(must(server.Handler(server.Config{
 		Limiter: sluice.New(store), Limits: map[string]sluice.Limit{"own": sluice.Per(1, time.Second)}, Sanctions: guard,
+		Nodes:  func() client.NodeList { return client.NodeList{Nodes: []client.Presence{{Name: "here"}}} },
 		Access: server.Access{Open: true}, Log: quiet,
 	}))(t))
 	defer api.Close()
-	own := must(client.New(client.Config{URL: api.URL}))(t)
+	checked := &http.Client{Transport: checking{t, http.DefaultTransport}}
+	own := must(client.New(client.Config{URL: api.URL, HTTPClient: checked}))(t)
 	other := must(client.New(client.Config{URL: api.URL, Namespace: "elsewhere"}))(t)
 	if all := must(other.Sanctions(t.Context()))(t); len(all.Sanctions) != 0 {
 		t.Errorf("%+v", all)
@@ -42,5 +46,8 @@ func TestSanctions(t *testing.T) {
 		if lifted := must(own.LiftSanction(t.Context(), "key:noisy"))(t); lifted != want || guard.Banned("key:noisy") != 0 {
 			t.Errorf("lifted %t, want %t", lifted, want)
 		}
+	}
+	if nodes := must(own.Nodes(t.Context()))(t); len(nodes.Nodes) != 1 || nodes.Nodes[0].Name != "here" {
+		t.Errorf("%+v", nodes)
 	}
 }
