@@ -70,6 +70,11 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 		found := all[0]
 		p.learn(search.From, &found)
 		s.skipped(p, &found)
+		if again, err := s.purge(ctx, &found); err != nil {
+			return Slot{}, err
+		} else if again {
+			continue
+		}
 		switch found.Status {
 		case Assigned:
 			s.stats.depths.add(float64(p.grid.distance(first, found.Slot.Window.UnixMicro())))
@@ -95,6 +100,18 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 			}
 		}
 	}
+}
+
+// purge removes a slot that reconciliation has reclaimed, if a search found
+// that its event has one. It reports whether to search again.
+func (s *Scheduler) purge(ctx context.Context, f *Found) (again bool, err error) {
+	if f.Slot.State != Leaked {
+		return false, nil
+	}
+	if _, err = s.store.Change(ctx, s.change(f.Slot.Event, Purged, Change{Detail: "assigned again"})); gone(err) {
+		err = nil
+	}
+	return err == nil, err
 }
 
 // search is the search for what r asks, and the first window that suits it.

@@ -21,6 +21,7 @@ const (
 	Withdrawn  Action = "cancelled"   // it was taken back
 	HandedOver Action = "handed-over" // something else runs it from here on
 	Reclaimed  Action = "reclaimed"   // nobody had started it
+	Purged     Action = "purged"      // it was reclaimed, and its event is assigned again
 	Changed    Action = "plan"        // the plan has a new version
 	Pausing    Action = "paused"
 	Resuming   Action = "resumed"

@@ -172,6 +172,12 @@ func (b *batch) collect(ctx context.Context, p *cachedPlan, wants []want, found 
 			b.s.skipped(p, f) // told with the first, for all
 		}
 		result := &b.results[w.index]
+		if again, err := b.s.purge(ctx, f); err != nil {
+			return nil, false, err
+		} else if again {
+			left, progress = append(left, w.index), true
+			continue
+		}
 		switch f.Status {
 		case Assigned:
 			b.s.stats.depths.add(float64(p.grid.distance(w.first, f.Slot.Window.UnixMicro())))

@@ -15,7 +15,10 @@ import (
 //     event. Repeating it changes nothing.
 //   - Withdrawn cancels a slot that is waiting, or was handed over to Worker. One
 //     that is cancelled stays so.
-//   - Reclaimed removes a slot that is waiting and was never claimed.
+//   - Reclaimed gives the room of a slot back that is waiting and was never
+//     claimed. The slot stays, as leaked. The store refuses it for a plan that is
+//     paused or dispatched.
+//   - Purged removes a slot that is leaked.
 //
 // What contradicts the slot's state is [ErrConflict].
 type Change struct {
@@ -78,7 +81,13 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 		if s.State != Waiting || s.Fence != 0 {
 			return nil, false, fmt.Errorf("event %q has started: %w", c.Event, ErrConflict)
 		}
+		s.State, s.Due = Leaked, time.Time{}
 		return []Entry{e}, true, nil
+	case c.Action == Purged:
+		if s.State != Leaked {
+			return nil, false, conflict("not leaked")
+		}
+		return []Entry{e}, false, nil
 	case c.ends():
 		if s.State != Running || s.Fence != c.Fence {
 			return nil, false, c.lost()

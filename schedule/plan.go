@@ -54,6 +54,10 @@ type Plan struct {
 	Paused  bool      `json:"paused"` // nothing is dispatched; see [Scheduler.Pause]
 	Created time.Time `json:"created,omitzero"`
 
+	// Dispatched reports that workers claim the plan's slots, or once did. What
+	// waits in such a plan is not leaked; see [Scheduler.Reconcile].
+	Dispatched bool `json:"dispatched,omitempty"`
+
 	// Starts is from when on windows have this size: after everything that
 	// was scheduled when the size was changed. Zero means always.
 	Starts time.Time `json:"starts,omitzero"`

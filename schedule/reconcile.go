@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,8 @@ type Reconciliation struct {
 	Plan string        `json:"plan"`
 	Age  time.Duration `json:"-"` // how long ago a slot was assigned; 0 means 10 minutes
 
-	// Overdue leaves out slots whose time is still ahead. Set it for plans
-	// that a dispatcher runs: there a slot that waits for its time is not
-	// leaked.
+	// Overdue leaves out slots whose time is still ahead. Set it for owners that
+	// start an event when its time has come.
 	Overdue bool `json:"overdue,omitempty"`
 
 	// DryRun only tells what would be reclaimed.
@@ -34,6 +34,8 @@ type Reconciliation struct {
 	// confirmed, and not asked about again. It must be given unless it is a
 	// dry run; whoever knows that nothing started answers false.
 	Started func(ctx context.Context, s Slot) (bool, error) `json:"-"`
+
+	most int // slots to look at; 0 means maxLeaked
 }
 
 // ReconcileReport is what a reconciliation found.
@@ -44,9 +46,13 @@ type ReconcileReport struct {
 	Leaked    []Slot `json:"leaked"` // reclaimed, or to be reclaimed in a dry run
 }
 
-// Reconcile finds leaked slots and reclaims them: their room is given back,
-// and the event can be assigned anew. A slot that was claimed or confirmed,
-// even a moment before, is never reclaimed. Each one is audited.
+// Reconcile finds leaked slots and reclaims them: their room is given back, and
+// the event can be assigned again. Until that happens the slot stays, payload
+// and all, for as long as finished slots are kept. A slot that was claimed or
+// confirmed, even a moment before, is never reclaimed. Each one is audited.
+//
+// In plans that are paused, and in those whose slots workers claim, what waits
+// is not leaked: Reconcile returns [ErrConflict].
 func (s *Scheduler) Reconcile(ctx context.Context, r Reconciliation) (*ReconcileReport, error) {
 	if r.Plan == "" {
 		r.Plan = DefaultPlan
@@ -65,8 +71,15 @@ func (s *Scheduler) Reconcile(ctx context.Context, r Reconciliation) (*Reconcile
 	if r.Overdue {
 		scheduled = now.Add(-r.Age)
 	}
+	p, err := activePlan(ctx, s.store, s.namespace, r.Plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Plan.Reclaimable(); err != nil {
+		return nil, err
+	}
 	report := &ReconcileReport{}
-	for after := (Position{}); report.Looked < maxLeaked; {
+	for after := (Position{}); report.Looked < cmp.Or(r.most, maxLeaked); {
 		slots, err := s.store.Slots(ctx, Selection{
 			Namespace: s.namespace, Plan: r.Plan, Order: Unstarted, From: now.Add(-r.Age), To: scheduled, After: after, Max: maxPage,
 		})
@@ -121,6 +134,45 @@ func (s *Scheduler) reconcile(ctx context.Context, r *Reconciliation, slot *Slot
 	}
 	report.Leaked = append(report.Leaked, *slot)
 	return nil
+}
+
+// Reclaimable returns [ErrConflict] if what waits in the plan is not leaked, as
+// the plan is paused, or workers claim its slots.
+func (p *Plan) Reclaimable() error {
+	switch {
+	case p.Paused:
+		return fmt.Errorf("plan %s is paused, so what waits is not leaked: %w", p.Name, ErrConflict)
+	case p.Dispatched:
+		return fmt.Errorf("workers claim the slots of plan %s, so what waits is not leaked: %w", p.Name, ErrConflict)
+	}
+	return nil
+}
+
+// lookForLeaks reconciles all plans: it logs what is leaked, and reclaims it
+// only if the scheduler is configured so.
+func (s *Scheduler) lookForLeaks(ctx context.Context) error {
+	leaked := 0
+	err := s.eachPlan(ctx, func(p *Plan) error {
+		if p.Reclaimable() != nil {
+			return nil
+		}
+		r := Reconciliation{Plan: p.Name, Overdue: true, DryRun: !s.reclaim, most: maxPage}
+		r.Started = func(context.Context, Slot) (bool, error) { return false, nil }
+		report, err := s.Reconcile(ctx, r)
+		if err != nil && !gone(err) { // it may be paused by now
+			return err
+		}
+		if report != nil && len(report.Leaked) > 0 {
+			leaked += len(report.Leaked)
+			s.log.Warn("slots are leaked: assigned, overdue and never started", "plan", p.Name, "slots", len(report.Leaked),
+				"first", report.Leaked[0].Event, "reclaimed", report.Reclaimed)
+		}
+		return nil
+	})
+	if err == nil {
+		s.stats.leaked.Store(int64(leaked))
+	}
+	return err
 }
 
 func gone(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) }

@@ -28,6 +28,7 @@ type Scheduler struct {
 	contended quiet
 	queue     combine.Lanes[*waiter]
 	retention Retention
+	reclaim   bool
 	sweeper   sweeper
 
 	stop    context.CancelFunc // of what Close ends
@@ -50,9 +51,13 @@ type Config struct {
 	Retention Retention
 
 	// Sweep has the scheduler remove by itself, every ten minutes, what is
-	// older than that, until Close. It is for processes without a
-	// [Dispatcher], which does it in any case.
+	// older than that, and look for leaked slots, until Close. It is for
+	// processes without a [Dispatcher], which does it in any case.
 	Sweep bool
+
+	// Reclaim has leaked slots that are found by the way reclaimed, as
+	// [Scheduler.Reconcile] with Overdue does. Otherwise they are logged.
+	Reclaim bool
 
 	// Log gets what operators look for. Nil means slog.Default.
 	Log *slog.Logger
@@ -83,7 +88,7 @@ func New(config Config) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{store: config.Store, namespace: config.Namespace, log: config.Log, stats: newStats(), retention: retention}
+	s := &Scheduler{store: config.Store, namespace: config.Namespace, log: config.Log, stats: newStats(), retention: retention, reclaim: config.Reclaim}
 	s.clock.given = config.Clock
 	s.plans = planCache{
 		store: config.Store, namespace: config.Namespace, ttl: config.CacheTTL, clock: &s.clock, log: config.Log, stats: s.stats,

@@ -29,9 +29,10 @@ const (
 	Done                   // a worker has finished it
 	Failed                 // given up after the last attempt
 	Cancelled              // taken back before it started; it never runs
+	Leaked                 // never started, and reclaimed; assigning its event again gives it a new slot
 )
 
-var stateNames = [...]string{"waiting", "running", "done", "failed", "cancelled"}
+var stateNames = [...]string{"waiting", "running", "done", "failed", "cancelled", "leaked"}
 
 func (s State) String() string {
 	if int(s) < len(stateNames) {
@@ -51,7 +52,7 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return badinput.Field("state", string(b), "must be waiting, running, done, failed or cancelled")
+	return badinput.Field("state", string(b), "must be waiting, running, done, failed, cancelled or leaked")
 }
 
 // Request asks for a slot.

@@ -18,6 +18,7 @@ type Stats struct {
 	windows     atomic.Int64
 	entries     atomic.Int64
 	unswept     atomic.Int64
+	leaked      atomic.Int64
 	durations   histogram
 	depths      histogram
 }
@@ -31,6 +32,7 @@ type Snapshot struct {
 
 	Swept         Removed // by sweeping
 	SweepFailures int64   // sweeps that ended before they were through
+	Leaked        int64   // slots that were leaked when the scheduler last looked, up to 1000 of a plan
 
 	Duration Distribution // of Assign and AssignBatch calls, in seconds
 	Depth    Distribution // windows from the first that suits to the one assigned, of each event
@@ -57,8 +59,8 @@ func (s *Stats) Snapshot() Snapshot {
 		CacheHits: s.cacheHits.Load(), CacheMisses: s.cacheMisses.Load(),
 		Contention: s.contention.Load(), Failures: s.failures.Load(),
 		Swept:         Removed{Slots: s.slots.Load(), Windows: s.windows.Load(), Audit: s.entries.Load()},
-		SweepFailures: s.unswept.Load(),
-		Duration:      s.durations.read(), Depth: s.depths.read(),
+		SweepFailures: s.unswept.Load(), Leaked: s.leaked.Load(),
+		Duration: s.durations.read(), Depth: s.depths.read(),
 	}
 }
 

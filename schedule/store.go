@@ -53,7 +53,8 @@ type Store interface {
 	Change(ctx context.Context, c Change) (Slot, error)
 
 	// Claim claims slots that are due, those of no other claim, as Apply does
-	// with each: c.Max slots of c.Plan at most. None if the plan is paused.
+	// with each: c.Max slots of c.Plan at most. None if the plan is paused. In
+	// any case the plan is Dispatched from then on.
 	Claim(ctx context.Context, c Claiming) ([]Slot, error)
 
 	// Renew lets claims last until a time, and returns which of them are

@@ -95,18 +95,24 @@ func (s *Scheduler) sweep(ctx context.Context) (removed Removed, err error) {
 	if err != nil {
 		return removed, err
 	}
+	err = s.eachPlan(ctx, func(p *Plan) error { return s.sweepPlan(ctx, p.Name, now, &removed) })
+	return removed, err
+}
+
+// eachPlan calls f with every plan until it returns an error.
+func (s *Scheduler) eachPlan(ctx context.Context, f func(*Plan) error) error {
 	for after := ""; ; {
 		plans, err := s.store.Plans(ctx, PlanQuery{Namespace: s.namespace, After: after, Max: maxPage})
 		if err != nil {
-			return removed, err
+			return err
 		}
 		for i := range plans {
-			if err := s.sweepPlan(ctx, plans[i].Plan.Name, now, &removed); err != nil {
-				return removed, err
+			if err := f(&plans[i].Plan); err != nil {
+				return err
 			}
 		}
 		if len(plans) < maxPage {
-			return removed, nil
+			return nil
 		}
 		after = plans[len(plans)-1].Plan.Name
 	}
@@ -180,6 +186,9 @@ func (s *Scheduler) sweepRegularly(ctx context.Context) {
 			s.log.Warn("old slots are removed later", "namespace", s.namespace, "error", err)
 		case removed != Removed{}:
 			s.log.Info("old slots removed", "namespace", s.namespace, "slots", removed.Slots, "windows", removed.Windows, "audit", removed.Audit)
+		}
+		if err := s.lookForLeaks(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("leaked slots are looked for later", "namespace", s.namespace, "error", err)
 		}
 	}
 }

@@ -113,3 +113,41 @@ type unsweepable struct{ schedule.Store }
 func (*unsweepable) Sweep(context.Context, schedule.Sweeping) (schedule.Swept, error) {
 	return schedule.Swept{}, errors.New("the disk is full")
 }
+
+// TestLeaksAreFound has slots that nobody starts. They are reported, and
+// reclaimed only if that was asked for.
+func TestLeaksAreFound(t *testing.T) {
+	for _, reclaim := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			s, err := schedule.New(schedule.Config{Store: r.store, Sweep: true, Reclaim: reclaim, Clock: time.Now, Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.assign(t, 3)
+			if _, err := r.SetPlan(t.Context(), schedule.Plan{Name: "paused"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Pause(t.Context(), "paused"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Assign(t.Context(), schedule.Request{Event: "waits", Plan: "paused"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Minute)
+			want := map[string]schedule.State{"e0": schedule.Waiting, "waits": schedule.Waiting}
+			if reclaim {
+				want["e0"] = schedule.Leaked
+			} else if got := s.Stats().Snapshot().Leaked; got != 3 {
+				t.Errorf("%d leaked slots are reported, want 3", got)
+			}
+			for event, state := range want {
+				if slot, err := s.Slot(t.Context(), event); err != nil || slot.State != state {
+					t.Errorf("reclaim %t: %v: %+v, want %s", reclaim, err, slot, state)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -110,8 +110,8 @@ func TestSlots(t *testing.T) {
 	if report.Reclaimed != 3 || report.Confirmed != 1 {
 		t.Errorf("%+v", report)
 	}
-	if _, err := c.Slot(ctx, "e2"); !errors.Is(err, schedule.ErrNotFound) {
-		t.Errorf("%v", err)
+	if got := must(c.Slot(ctx, "e2"))(t); got.State != schedule.Leaked {
+		t.Errorf("%+v", got)
 	}
 
 	if err := c.PauseSlotPlan(ctx, "mail"); err != nil {
@@ -119,6 +119,9 @@ func TestSlots(t *testing.T) {
 	}
 	if got := must(c.SlotPlan(ctx, "mail"))(t); !got.Paused {
 		t.Errorf("%+v", got)
+	}
+	if _, err := c.ReconcileSlots(ctx, client.SlotReconciliation{Plan: "mail", Age: time.Nanosecond}); !errors.Is(err, schedule.ErrConflict) {
+		t.Errorf("%v", err)
 	}
 	if err := c.ResumeSlotPlan(ctx, "mail"); err != nil {
 		t.Error(err)

@@ -37,6 +37,7 @@ type serveFlags struct {
 	adminToken, serviceToken string
 	auditFolder              string
 	auditKeep                period
+	reclaim                  bool
 }
 
 func serveCommand() *cobra.Command {
@@ -77,6 +78,7 @@ func (f *serveFlags) define(to *pflag.FlagSet) {
 	to.StringVar(&f.auditFolder, "audit-archive", "", "`folder` that old changes of the audit log are moved to, every midnight in UTC; for one node of an installation")
 	f.auditKeep = period(defaultAuditKeep)
 	to.Var(&f.auditKeep, "audit-keep", "`duration` for which changes stay in the log with --audit-archive (default 90d)")
+	to.BoolVar(&f.reclaim, "reclaim-leaked", false, "reclaim slots that were assigned, are overdue and were never started; otherwise they are logged")
 	to.StringVar(&f.adminToken, "admin-token", "", "`secret` that allows everything; @file reads it from a file")
 	to.StringVar(&f.serviceToken, "service-token", "", "`secret` of trusted back-ends, which take for any entity; @file reads it from a file")
 }
@@ -201,7 +203,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		}
 		run.oversee("admin-listen", admin)
 	}
-	if err := s.api(mux, behind, access, f.alerts, log); err != nil {
+	if err := s.api(mux, behind, access, f.alerts, f.reclaim, log); err != nil {
 		return err
 	}
 	run.serve("listen", s.follow(mux, f.accessLog, log))
@@ -255,8 +257,8 @@ func (f *serveFlags) swapEnvoy(said func(flag string) bool) (envoy.Environment, 
 }
 
 // api adds the HTTP API.
-func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access server.Access, alerts catalog.Thresholds, log *slog.Logger) error {
-	scheduler, err := schedule.New(schedule.Config{Store: s.slots, Log: log, Sweep: true})
+func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access server.Access, alerts catalog.Thresholds, reclaim bool, log *slog.Logger) error {
+	scheduler, err := schedule.New(schedule.Config{Store: s.slots, Log: log, Sweep: true, Reclaim: reclaim})
 	if err != nil {
 		return err
 	}

@@ -270,7 +270,9 @@ func slotReconcileCommand() *cobra.Command {
 	return online(&cobra.Command{
 		Use: "reconcile [PLAN]", Short: "find slots that were never started, and reclaim their room",
 		Long: `Without --dry-run you declare that all events except those in --started never
-started. For plans that a dispatcher runs, use --overdue.`,
+started. Plans that are paused, or that workers take work of, are refused: what waits
+there is not leaked. What is reclaimed is kept, and assigning the event again gives it
+a new slot.`,
 		Example: "sluice slots reconcile mail --overdue --dry-run",
 	}, func(f *pflag.FlagSet) {
 		f.Var(&age, "age", "only slots assigned at least this `duration` ago (default 10m)")

@@ -28,7 +28,7 @@ func plans(tx sqldb.Tx, q *schedule.PlanQuery) ([]schedule.ActivePlan, error) {
 		which, name = " AND v.version = p.version WHERE p.namespace = $1 AND p.name = $2", q.Name
 	}
 	return sqldb.All(tx, scanPlan, `SELECT p.name, v.version, v.max_per_window, v.window_size, v.headroom, v.calendar, v.created, v.starts,
-		p.paused, p.version = v.version, p.id, p.eras,
+		p.paused, p.dispatched, p.version = v.version, p.id, p.eras,
 		coalesce((SELECT w.start FROM sluice.slot_window w WHERE w.plan = p.id AND w.used > 0 ORDER BY w.start DESC LIMIT 1), 0)
 		FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id`+which+" LIMIT $3", q.Namespace, name, q.Max)
 }
@@ -40,7 +40,7 @@ func scanPlan(row sqldb.Row) (a schedule.ActivePlan, err error) {
 		calendar              *string
 		eras                  string
 	)
-	if err := row.Scan(&p.Name, &p.Version, &p.MaxPerWindow, &size, &p.Headroom, &calendar, &created, &starts, &p.Paused, &p.Active,
+	if err := row.Scan(&p.Name, &p.Version, &p.MaxPerWindow, &size, &p.Headroom, &calendar, &created, &starts, &p.Paused, &p.Dispatched, &p.Active,
 		&a.ID, &eras, &a.Frontier); err != nil {
 		return a, err
 	}

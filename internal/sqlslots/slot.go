@@ -124,9 +124,23 @@ func (s *Store) Change(ctx context.Context, c schedule.Change) (slot schedule.Sl
 			return c.Missing()
 		}
 		slot = all[0]
+		if c.Action == schedule.Reclaimed {
+			if err := reclaimable(tx, plan, slot.Plan); err != nil {
+				return err
+			}
+		}
 		return Apply(tx, plan, &slot, &c)
 	})
 	return slot, err
+}
+
+// reclaimable returns an error if what waits in a plan is to stay.
+func reclaimable(tx sqldb.Tx, id int64, name string) error {
+	p := schedule.Plan{Name: name}
+	if _, err := sqldb.One(tx, []any{&p.Paused, &p.Dispatched}, "SELECT paused, dispatched FROM sluice.slot_plan WHERE id = $1", id); err != nil {
+		return err
+	}
+	return p.Reclaimable()
 }
 
 // Apply changes a slot that the transaction has locked.
@@ -146,7 +160,7 @@ func Apply(tx sqldb.Tx, plan int64, slot *schedule.Slot, c *schedule.Change) err
 	}
 	write := sqldb.Do("UPDATE sluice.slot SET state = $3, worker = $4, attempts = $5, fence = $6, due = "+ends+" WHERE namespace = $1 AND event = $2",
 		c.Namespace, c.Event, int16(slot.State), slot.Worker, slot.Attempts, slot.Fence, due)
-	if c.Action == schedule.Reclaimed {
+	if c.Action == schedule.Purged {
 		write = sqldb.Do("DELETE FROM sluice.slot WHERE namespace = $1 AND event = $2", c.Namespace, c.Event)
 	}
 	statements := []sqldb.Statement{write}
@@ -164,12 +178,18 @@ func Apply(tx sqldb.Tx, plan int64, slot *schedule.Slot, c *schedule.Change) err
 func (s *Store) Claim(ctx context.Context, c schedule.Claiming) (claimed []schedule.Slot, err error) {
 	// Without keeping writers waiting if there is none.
 	next, err := s.Slots(ctx, schedule.Selection{Namespace: c.Namespace, Plan: c.Plan, Order: schedule.ByDue, Max: 1})
-	if err != nil || len(next) == 0 || next[0].Due.After(c.Now) {
+	if err != nil {
 		return nil, err
+	}
+	if len(next) == 0 || next[0].Due.After(c.Now) {
+		return nil, s.dispatched(ctx, &c)
 	}
 	err = s.DB.Update(ctx, func(tx sqldb.Tx) error {
 		plan, err := planID(tx, c.Namespace, c.Plan)
 		if err != nil {
+			return err
+		}
+		if err := exec(tx, dispatched(plan)); err != nil {
 			return err
 		}
 		claimed, err = sqldb.All(tx, Scan, slots+"s.plan = $1 AND NOT p.paused AND s.state < 2 AND s.due <= $2 ORDER BY s.due LIMIT $3",
@@ -185,6 +205,23 @@ func (s *Store) Claim(ctx context.Context, c schedule.Claiming) (claimed []sched
 		return err
 	})
 	return claimed, err
+}
+
+// dispatched notes that workers claim slots of a plan, which is written once.
+func (s *Store) dispatched(ctx context.Context, c *schedule.Claiming) error {
+	var a schedule.ActivePlan
+	err := s.DB.View(ctx, func(tx sqldb.Tx) (err error) {
+		a, err = active(tx, c.Namespace, c.Plan)
+		return err
+	})
+	if err != nil || a.Plan.Dispatched {
+		return err
+	}
+	return s.DB.Update(ctx, func(tx sqldb.Tx) error { return exec(tx, dispatched(a.ID)) })
+}
+
+func dispatched(plan int64) sqldb.Statement {
+	return sqldb.Do("UPDATE sluice.slot_plan SET dispatched = true WHERE id = $1 AND NOT dispatched", plan)
 }
 
 // Renew extends claims until a time.

@@ -26,7 +26,9 @@ const (
 
 	slotSQL = "SELECT " + sqlslots.Columns + " FROM sluice.slot s JOIN sluice.slot_plan p ON p.id = s.plan WHERE s.namespace = $1 AND s.event = ANY($2)"
 
-	claimSQL = `WITH due AS MATERIALIZED (
+	claimSQL = `WITH noted AS (
+				UPDATE sluice.slot_plan SET dispatched = true WHERE namespace = $1 AND name = $2 AND NOT dispatched
+			), due AS MATERIALIZED (
 				SELECT s.namespace, s.event, s.state, s.fence, s.attempts, s.worker FROM sluice.slot s
 				WHERE s.plan = (SELECT id FROM sluice.slot_plan WHERE namespace = $1 AND name = $2 AND NOT paused)
 					AND s.state < 2 AND s.due <= $3

@@ -63,16 +63,18 @@ func namespaces(t *testing.T, b *bench) {
 
 func reconciling(t *testing.T, b *bench) {
 	b.plan(t, small())
-	for _, e := range []string{"leaked", "known", "confirmed", "ran"} {
+	if _, err := b.Assign(t.Context(), schedule.Request{Event: "leaked", Plan: "p", At: noon.Add(time.Hour), Payload: []byte(`[1]`)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []string{"known", "confirmed", "ran"} {
 		b.assign(t, e, noon.Add(time.Hour))
 	}
 	b.assign(t, "soon", noon)
 	if _, err := b.Confirm(t.Context(), "confirmed", "owner"); err != nil {
 		t.Fatal(err)
 	}
-	b.clock.Advance(5 * time.Second)
-	if slots := b.claim(t, "w", 1); len(slots) != 1 || slots[0].Event != "soon" {
-		t.Fatalf("claimed %+v", slots)
+	if _, err := b.Confirm(t.Context(), "soon", "owner"); err != nil {
+		t.Fatal(err)
 	}
 	b.clock.Advance(11 * time.Minute)
 	b.assign(t, "young", noon.Add(time.Hour))
@@ -106,8 +108,8 @@ func reconciling(t *testing.T, b *bench) {
 	if err != nil || len(report.Leaked) != 1 || report.Leaked[0].Event != "leaked" || report.Reclaimed != 1 {
 		t.Fatalf("%v: %+v", err, report)
 	}
-	if _, err := b.Slot(t.Context(), "leaked"); !errors.Is(err, schedule.ErrNotFound) {
-		t.Errorf("reclaimed, and %v", err)
+	if slot, err := b.Slot(t.Context(), "leaked"); err != nil || slot.State != schedule.Leaked || string(slot.Payload) != `[1]` {
+		t.Errorf("%v: reclaimed, and %+v", err, slot)
 	}
 	if got := b.actions(t, "leaked"); !slices.Equal(got, []schedule.Action{schedule.Reclaimed}) {
 		t.Errorf("audit %v", got)
@@ -122,7 +124,63 @@ func reconciling(t *testing.T, b *bench) {
 	if again := b.assign(t, "leaked", noon.Add(time.Hour)); again.Existing {
 		t.Error("a reclaimed event cannot be assigned again")
 	}
+	if results := b.batch(t, []schedule.Request{{Event: "leaked", Plan: "p"}}); !results[0].Slot.Existing {
+		t.Errorf("assigned a third time: %+v", results)
+	}
+	expect(t, b.used(t), map[int]int{0: 1, 3600: 3, 3604: 3})
+	if got := b.actions(t, "leaked"); !slices.Equal(got, []schedule.Action{schedule.Reclaimed, schedule.Purged}) {
+		t.Errorf("audit %v", got)
+	}
 	if _, err := b.Reconcile(t.Context(), schedule.Reconciliation{Plan: "p"}); err == nil {
 		t.Error("reclaimed without asking anybody")
+	}
+}
+
+// waitingIsNotLeaked tries to reclaim what waits in plans that are paused, and
+// in those whose slots workers claim.
+func waitingIsNotLeaked(t *testing.T, b *bench) {
+	b.plan(t, small())
+	b.batch(t, requests(6, "e", func(int) time.Time { return noon }))
+	b.clock.Advance(time.Hour)
+	before := b.used(t)
+	refused := func(why string, of schedule.Store) {
+		t.Helper()
+		for _, dry := range []bool{true, false} {
+			_, err := b.Reconcile(t.Context(), schedule.Reconciliation{
+				Plan: "p", Overdue: true, DryRun: dry,
+				Started: func(context.Context, schedule.Slot) (bool, error) { return false, nil },
+			})
+			if !errors.Is(err, schedule.ErrConflict) {
+				t.Errorf("%s: %v", why, err)
+			}
+		}
+		// Whoever looked before is refused, too.
+		_, err := of.Change(t.Context(), schedule.Change{Event: "e1", Action: schedule.Reclaimed, Now: b.clock.Now()})
+		if !errors.Is(err, schedule.ErrConflict) {
+			t.Errorf("%s: %v", why, err)
+		}
+		expect(t, b.used(t), before)
+	}
+	if err := b.Pause(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	refused("paused", b.store)
+	if err := b.Resume(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	if plan := b.active(t, "", "p").Plan; plan.Dispatched {
+		t.Errorf("%+v: nobody has claimed anything", plan)
+	}
+	if n := len(b.claim(t, "w", 1)); n != 1 {
+		t.Fatalf("%d claimed", n)
+	}
+	refused("a dispatcher's backlog", b.store)
+
+	b.plan(t, schedule.Plan{Name: "idle"})
+	if _, err := b.store.Claim(t.Context(), schedule.Claiming{Plan: "idle", Worker: "w", Now: b.clock.Now(), Until: b.clock.Now().Add(time.Second), Max: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if plan := b.active(t, "", "idle").Plan; !plan.Dispatched {
+		t.Errorf("%+v: a worker waits for its first slot", plan)
 	}
 }

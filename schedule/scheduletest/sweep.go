@@ -102,7 +102,7 @@ func sweeping(t *testing.T, b *bench) {
 		t.Errorf("%+v is not the slot that it had", slot)
 	}
 	b.clock.Advance(time.Minute)
-	b.sweep(t, schedule.Removed{Slots: 3, Windows: 4})
+	b.sweep(t, schedule.Removed{Slots: 4, Windows: 4})
 	b.gone(t, "done", "failed", "cancelled", "reclaimed")
 	b.kept(t, "waiting", "running", "late", "early", "withdrawn", "ahead")
 	expect(t, b.used(t), map[int]int{12: 1, 16: 1, 20: 1, 864000: 2})
