@@ -134,13 +134,17 @@ func (c *Client) CancelSlot(ctx context.Context, event, reason string) (schedule
 }
 
 // ConfirmSlot records that the event was started, so that no dispatcher runs it
-// and it is not taken for leaked. The slot's fence goes with CompleteSlot.
-func (c *Client) ConfirmSlot(ctx context.Context, event string) (schedule.Slot, error) {
-	return ask[schedule.Slot](ctx, c, post(nil, "slots", "events", event, "confirm"))
+// and it is not taken for leaked. The slot's fence goes with CompleteSlot. It may
+// be repeated. worker tells processes of one caller apart that might start the
+// same event: all but the first get schedule.ErrConflict. It may be "".
+func (c *Client) ConfirmSlot(ctx context.Context, event, worker string) (schedule.Slot, error) {
+	r := post(nil, "slots", "events", event, "confirm")
+	r.query = values("worker", worker)
+	return ask[schedule.Slot](ctx, c, r)
 }
 
 // CompleteSlot records how a confirmed event ended: failure is "" if
-// it is done, and says what went wrong if it is not.
+// it is done, and says what went wrong if it is not. It may be repeated.
 func (c *Client) CompleteSlot(ctx context.Context, event string, fence int64, failure string) error {
 	return c.do(ctx, post(struct {
 		Fence   int64  `json:"fence"`

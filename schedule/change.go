@@ -8,9 +8,11 @@ import (
 // Change changes the slot of an event. What it does depends on its action:
 //
 //   - Claimed and Confirmed claim the slot for a worker until Due, or until the
-//     claim is ended if that is zero. Confirmed needs a slot that is waiting.
+//     claim is ended if that is zero. Confirmed needs a slot that is waiting;
+//     repeated by the same worker it changes nothing.
 //   - Finished, Retried, GaveUp and Released end the claim with that fence, or
 //     are [ErrClaimLost]. After Retried and Released the slot is due again.
+//     Repeating one of them changes nothing.
 //   - HandedOver ends a slot that nobody has claimed, for Worker to run its
 //     event. Repeating it changes nothing.
 //   - Withdrawn cancels a slot that is waiting, or was handed over to Worker. One
@@ -45,6 +47,13 @@ func (c *Change) Missing() error {
 
 func (c *Change) ends() bool {
 	return c.Action == Finished || c.Action == Retried || c.Action == GaveUp || c.Action == Released
+}
+
+// repeats reports whether the claim was ended in this way before, and nobody has
+// claimed the slot since: whoever ended it did not hear the answer.
+func (c *Change) repeats(s *Slot) bool {
+	state := map[Action]State{Finished: Done, GaveUp: Failed, Retried: Waiting, Released: Waiting}[c.Action]
+	return c.Fence != 0 && s.Fence == c.Fence && s.State == state
 }
 
 func (c *Change) lost() error {
@@ -88,6 +97,8 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 			return nil, false, conflict("not leaked")
 		}
 		return []Entry{e}, false, nil
+	case c.ends() && c.repeats(s):
+		return nil, false, nil
 	case c.ends():
 		if s.State != Running || s.Fence != c.Fence {
 			return nil, false, c.lost()
@@ -101,6 +112,8 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 		case Released:
 			s.Attempts--
 		}
+	case c.Action == Confirmed && s.State == Running && s.Due.IsZero() && s.Worker == c.Worker:
+		return nil, false, nil
 	case c.Action == Confirmed && s.State != Waiting:
 		return nil, false, conflict("not waiting")
 	default:

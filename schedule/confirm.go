@@ -9,7 +9,8 @@ import (
 
 // Confirm notes that the owner has started an event by itself, or has handed
 // it to something that will: no dispatcher runs it then, and reconciliation
-// leaves it alone. Its fence goes with [Scheduler.Complete].
+// leaves it alone. Its fence goes with [Scheduler.Complete]. Confirming again, as
+// the same worker, returns the same slot; for another worker it is [ErrConflict].
 func (s *Scheduler) Confirm(ctx context.Context, event, worker string) (Slot, error) {
 	if err := checkEvent(event); err != nil {
 		return Slot{}, err
@@ -21,7 +22,8 @@ func (s *Scheduler) Confirm(ctx context.Context, event, worker string) (Slot, er
 }
 
 // Complete notes how an event ended that was confirmed: done if failure is
-// nil, else failed. [ErrClaimLost] if the fence is not the slot's.
+// nil, else failed. It may be repeated. [ErrClaimLost] if the fence is not the
+// slot's, or it ended otherwise.
 func (s *Scheduler) Complete(ctx context.Context, event string, fence int64, failure error) error {
 	if err := checkEvent(event); err != nil {
 		return err

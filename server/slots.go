@@ -265,7 +265,11 @@ func (q *slots) cancel(w http.ResponseWriter) error {
 }
 
 func (q *slots) confirm(w http.ResponseWriter) error {
-	slot, err := q.Confirm(q.Context(), q.PathValue("event"), q.caller.name)
+	worker := q.caller.name
+	if name := q.query.Get("worker"); name != "" {
+		worker += "/" + name
+	}
+	slot, err := q.Confirm(q.Context(), q.PathValue("event"), worker)
 	return list(w, slot, err)
 }
 

@@ -75,15 +75,23 @@ func TestSlots(t *testing.T) {
 	if got := must(c.Slot(ctx, "order/1"))(t); got.Event != "order/1" {
 		t.Errorf("%+v", got)
 	}
-	running := must(c.ConfirmSlot(ctx, "order/1"))(t)
-	if running.State != schedule.Running || running.Worker != "admin" {
+	running := must(c.ConfirmSlot(ctx, "order/1", "a"))(t)
+	if again := must(c.ConfirmSlot(ctx, "order/1", "a"))(t); again.Fence != running.Fence {
+		t.Errorf("%+v", again)
+	}
+	if _, err := c.ConfirmSlot(ctx, "order/1", "b"); !errors.Is(err, schedule.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+	if running.State != schedule.Running || running.Worker != "admin/a" {
 		t.Errorf("%+v", running)
 	}
 	if err := c.CompleteSlot(ctx, "order/1", running.Fence+1, ""); !errors.Is(err, schedule.ErrClaimLost) {
 		t.Errorf("%v", err)
 	}
-	if err := c.CompleteSlot(ctx, "order/1", running.Fence, ""); err != nil {
-		t.Error(err)
+	for range 2 {
+		if err := c.CompleteSlot(ctx, "order/1", running.Fence, ""); err != nil {
+			t.Error(err)
+		}
 	}
 	if got := must(c.Slot(ctx, "order/1"))(t); got.State != schedule.Done {
 		t.Errorf("%+v", got)

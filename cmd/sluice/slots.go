@@ -160,12 +160,15 @@ func slotCancelCommand() *cobra.Command {
 }
 
 func slotConfirmCommand() *cobra.Command {
+	var worker string
 	return online(&cobra.Command{
 		Use: "confirm EVENT", Short: "record that you have started an event yourself",
 		Long:    `No dispatcher runs the event then. Pass the fence that it prints to complete.`,
 		Example: "sluice slots confirm order-17",
-	}, nil, func(ctx context.Context, c *call) error {
-		s, err := c.client.ConfirmSlot(ctx, c.arg(0))
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&worker, "worker", "", "`name` that tells you from others with the same token: only one can confirm an event")
+	}, func(ctx context.Context, c *call) error {
+		s, err := c.client.ConfirmSlot(ctx, c.arg(0), worker)
 		return c.slot(&s, err)
 	})
 }

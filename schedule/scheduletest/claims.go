@@ -105,8 +105,10 @@ func claims(t *testing.T, b *bench) {
 	if n := len(b.claim(t, "other", 10)); n != 0 {
 		t.Errorf("%d slots claimed twice", n)
 	}
-	if err := b.finish(t, &got[0], schedule.Retried, b.clock.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
+	for _, due := range []time.Duration{time.Minute, time.Hour} { // the second repeats the first
+		if err := b.finish(t, &got[0], schedule.Retried, b.clock.Now().Add(due)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := b.finish(t, &got[0], schedule.Finished, time.Time{}); !errors.Is(err, schedule.ErrClaimLost) {
 		t.Errorf("finishing twice: %v", err)
@@ -203,8 +205,11 @@ func confirming(t *testing.T, b *bench) {
 	if err != nil || slot.State != schedule.Running || slot.Worker != "temporal" {
 		t.Fatalf("%v: %+v", err, slot)
 	}
-	if _, err := b.Confirm(t.Context(), "e", "temporal"); !errors.Is(err, schedule.ErrConflict) {
-		t.Errorf("confirming twice: %v", err)
+	if again, err := b.Confirm(t.Context(), "e", "temporal"); err != nil || again.Fence != slot.Fence || again.Attempts != slot.Attempts {
+		t.Errorf("confirmed again: %v: %+v", err, again)
+	}
+	if _, err := b.Confirm(t.Context(), "e", "another"); !errors.Is(err, schedule.ErrConflict) {
+		t.Errorf("confirmed by two: %v", err)
 	}
 	if slot, err := b.Slot(t.Context(), "e"); err != nil || !slot.Due.IsZero() {
 		t.Errorf("%v: %+v is never due", err, slot)
@@ -213,8 +218,26 @@ func confirming(t *testing.T, b *bench) {
 	if n := len(b.claim(t, "w", 1)); n != 0 {
 		t.Error("a dispatcher claimed what its owner runs")
 	}
-	if err := b.Complete(t.Context(), "e", slot.Fence, nil); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if err := b.Complete(t.Context(), "e", slot.Fence, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Complete(t.Context(), "e", slot.Fence, errors.New("no")); !errors.Is(err, schedule.ErrClaimLost) {
+		t.Errorf("done, and then failed: %v", err)
+	}
+	b.assign(t, "f", noon)
+	failed, err := b.Confirm(t.Context(), "f", "temporal")
+	for range 2 {
+		if err == nil {
+			err = b.Complete(t.Context(), "f", failed.Fence, errors.New("no"))
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if got := b.actions(t, "f"); !slices.Equal(got, []schedule.Action{schedule.Confirmed, schedule.GaveUp}) {
+		t.Errorf("audit %v", got)
 	}
 	if slot, err := b.Slot(t.Context(), "e"); err != nil || slot.State != schedule.Done {
 		t.Errorf("%v: %+v", err, slot)
