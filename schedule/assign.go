@@ -29,8 +29,8 @@ var contendedPauses = backoff.Pauses{First: 3 * time.Millisecond, Max: 300 * tim
 // Assign gives an event its slot: in the first window, from the requested
 // time on, that has room and that nobody else is filling at this moment. An
 // event that has a slot keeps it; if that is in another plan the answer is
-// [ErrConflict]. If there is no room within the plan's headroom it is an
-// [*ExhaustedError].
+// [ErrConflict]. If there is no room within the plan's headroom, or until
+// r.NotAfter, it is an [*ExhaustedError].
 func (s *Scheduler) Assign(ctx context.Context, r Request) (Slot, error) {
 	if err := r.normalize(); err != nil {
 		return Slot{}, err
@@ -55,7 +55,7 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 		if now == 0 {
 			now = s.clock.now().UnixMicro()
 		}
-		search, first, err := s.search(p, r, 0, now)
+		search, first, err := s.search(p, r, now)
 		if err != nil {
 			return Slot{}, err
 		}
@@ -88,9 +88,6 @@ func (s *Scheduler) assign(ctx context.Context, r *Request) (Slot, error) {
 				return Slot{}, err
 			}
 		case Nothing:
-			if next, _, err := s.search(p, r, 0, now); err == nil && next.Until > search.Until {
-				continue // others have gone further than was known here
-			}
 			if len(found.Contended) == 0 || tries == contendedTries {
 				return Slot{}, s.exhausted(r, found.Depth+p.grid.distance(first, search.From))
 			}
@@ -115,17 +112,21 @@ func (s *Scheduler) purge(ctx context.Context, f *Found) (again bool, err error)
 }
 
 // search is the search for what r asks, and the first window that suits it.
-func (s *Scheduler) search(p *cachedPlan, r *Request, others int, now int64) (search Search, first int64, err error) {
+func (s *Scheduler) search(p *cachedPlan, r *Request, now int64) (search Search, first int64, err error) {
 	requested := now
 	if !r.At.IsZero() {
 		requested = ceilMicro(r.At)
 	}
-	first, from, until, earliest, err := p.search(max(requested, now), others)
+	end := forever
+	if !r.NotAfter.IsZero() {
+		end = r.NotAfter.UnixMicro() + 1
+	}
+	w, from, until, earliest, share, err := p.search(max(requested, now), end)
 	return Search{
 		Namespace: s.namespace, Event: r.Event, Plan: p.ID, PlanName: p.Plan.Name, Version: p.Plan.Version, Max: p.Plan.MaxPerWindow,
-		From: from, Until: until, Earliest: earliest, Jitter: rand.Float64(),
+		From: from, Until: until, Earliest: earliest, Jitter: rand.Float64() * share,
 		Requested: requested, Now: now, Payload: r.Payload,
-	}, first, err
+	}, w.Start, err
 }
 
 // gap is a place where windows are not prepared, met by a search.
@@ -190,7 +191,7 @@ func (s *Scheduler) skipped(p *cachedPlan, f *Found) {
 func (s *Scheduler) exhausted(r *Request, depth int) error {
 	s.stats.failures.Add(1)
 	s.log.Error(fmt.Sprintf("Lookahead exhausted for event %s, searched %d windows", r.Event, depth), "plan", r.Plan)
-	return &ExhaustedError{Event: r.Event, Plan: r.Plan, Depth: depth}
+	return &ExhaustedError{Event: r.Event, Plan: r.Plan, Depth: depth, NotAfter: r.NotAfter}
 }
 
 func elsewhere(r *Request, f *Found) error {

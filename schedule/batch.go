@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -134,15 +135,14 @@ func (b *batch) fail(members []int, err error) {
 	}
 }
 
-// wants are the searches for the members, in order of where they begin, then
-// of their events.
+// wants are the searches for the members, in order of where they begin and end,
+// then of their events.
 func (b *batch) wants(p *cachedPlan, members []int) []want {
 	wants := make([]want, 0, len(members))
-	windows := len(members) / p.Plan.MaxPerWindow
 	for _, i := range members {
 		r := b.requests[i]
 		r.Plan = b.plan
-		search, first, err := b.s.search(p, &r, windows, b.now)
+		search, first, err := b.s.search(p, &r, b.now)
 		if err != nil {
 			b.results[i].Err = err
 			continue
@@ -150,13 +150,7 @@ func (b *batch) wants(p *cachedPlan, members []int) []want {
 		wants = append(wants, want{search, i, first})
 	}
 	slices.SortFunc(wants, func(x, y want) int {
-		if c := int(min(max(x.From-y.From, -1), 1)); c != 0 {
-			return c
-		}
-		if x.Event < y.Event {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Until, y.Until), cmp.Compare(x.Event, y.Event))
 	})
 	return wants
 }
@@ -194,15 +188,13 @@ func (b *batch) collect(ctx context.Context, p *cachedPlan, wants []want, found 
 		case Unprepared:
 			gaps = append(gaps, gap{w.From, f.At})
 		case Nothing:
-			r := &Request{Event: w.Event, Plan: b.plan, At: b.requests[w.index].At}
-			if next, _, err := b.s.search(p, r, len(wants)/p.Plan.MaxPerWindow, b.now); err == nil && next.Until > w.Until {
-				progress = true
-			} else if len(f.Contended) == 0 {
+			r := &Request{Event: w.Event, Plan: b.plan, NotAfter: b.requests[w.index].NotAfter}
+			if len(f.Contended) == 0 {
 				result.Err = b.s.exhausted(r, f.Depth+p.grid.distance(w.first, w.From))
 				continue
 			}
 			// The last try's answer, should it be one.
-			result.Err = &ExhaustedError{Event: w.Event, Plan: b.plan, Depth: f.Depth}
+			result.Err = &ExhaustedError{Event: w.Event, Plan: b.plan, Depth: f.Depth, NotAfter: r.NotAfter}
 		}
 		left = append(left, w.index)
 	}

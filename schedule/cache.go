@@ -41,11 +41,9 @@ type cachedPlan struct {
 	loaded time.Time
 
 	mu       sync.Mutex
-	frontier int64
 	full     fullness
-	base     int64 // what the last search bound was made from,
-	others   int
-	until    int64 // and that bound
+	first    int64 // where the last search began,
+	until    int64 // and its bound
 	prepared int   // how often windows were prepared
 }
 
@@ -97,7 +95,7 @@ func activePlan(ctx context.Context, store Store, namespace, name string) (*Acti
 }
 
 func newCachedPlan(active *ActivePlan) (*cachedPlan, error) {
-	p := &cachedPlan{ActivePlan: *active, loaded: time.Now(), frontier: active.Frontier}
+	p := &cachedPlan{ActivePlan: *active, loaded: time.Now()}
 	p.grid = grid{eras: active.Eras, max: active.Plan.MaxPerWindow}
 	if active.Plan.Calendar != nil {
 		h, err := active.Plan.Calendar.compile()
@@ -125,30 +123,37 @@ func (c *planCache) drop(p *cachedPlan) {
 	}
 }
 
-// search is where to look for room for something wanted at t, together with
-// others that fill so many windows: each moves the frontier for the next.
-func (p *cachedPlan) search(t int64, others int) (first, from, until, earliest int64, err error) {
+// search is where to look for room for something wanted at t, and before end. If
+// only a part of the window can be used that t is in, share is how much.
+func (p *cachedPlan) search(t, end int64) (first Window, from, until, earliest int64, share float64, err error) {
 	w, earliest, ok := p.grid.window(t)
 	if !ok {
-		return 0, 0, 0, 0, badinput.Field("at", time.UnixMicro(t).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
+		return w, 0, 0, 0, 0, badinput.Field("at", time.UnixMicro(t).UTC(), "the calendar of plan "+p.Plan.Name+" opens at no time in the year after it")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	base := max(p.frontier, w.Start)
-	if base != p.base || others != p.others || p.until == 0 {
-		p.base, p.others, p.until = base, others, p.grid.skip(base, p.Plan.Headroom+1+others)
+	if w.Start != p.first || p.until == 0 {
+		p.first, p.until = w.Start, p.grid.skip(w.Start, p.Plan.Headroom+1)
 	}
-	return w.Start, p.full.skip(w.Start), p.until, earliest, nil
+	from, until, share = p.full.skip(w.Start), p.until, 1
+	if end == forever {
+		return w, from, until, earliest, share, nil
+	}
+	switch last, _, ok := p.grid.window(end); {
+	case earliest >= end:
+		until = w.Start // only to find the slot that the event may have
+	case ok && last.Start == w.Start:
+		until, share = w.Start+1, w.share(earliest, end)
+	case ok:
+		until = min(until, last.Start)
+	}
+	return w, from, until, earliest, share, nil
 }
 
 // learn takes from how a search ended what helps the next one.
 func (p *cachedPlan) learn(from int64, f *Found) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.frontier = max(p.frontier, f.Frontier)
-	if f.Status == Assigned {
-		p.frontier = max(p.frontier, f.Slot.Window.UnixMicro())
-	}
 	if f.First != 0 {
 		p.full.add(from, f.First)
 	}

@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 var (
@@ -29,9 +30,14 @@ type ExhaustedError struct {
 	Event string `json:"event"`
 	Plan  string `json:"plan"`
 	Depth int    `json:"depth"` // how many windows were searched
+
+	NotAfter time.Time `json:"notAfter,omitzero"` // of the request
 }
 
 func (e *ExhaustedError) Error() string {
+	if !e.NotAfter.IsZero() {
+		return fmt.Sprintf("plan %s: no room for event %s in %d windows up to %s", e.Plan, e.Event, e.Depth, e.NotAfter.UTC().Format(time.RFC3339Nano))
+	}
 	return fmt.Sprintf("plan %s: no room for event %s in %d windows: raise maxPerWindow or headroom, or try again later", e.Plan, e.Event, e.Depth)
 }
 

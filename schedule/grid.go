@@ -1,6 +1,9 @@
 package schedule
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // Era is a time in which windows have one size, in microseconds. A plan whose
 // window size was changed has several.
@@ -9,22 +12,52 @@ type Era struct {
 	Size   int64 `json:"size"`
 }
 
-// NextEras is what becomes of a plan's eras when windows get a new size. The
-// new size starts at its first boundary at or after scheduled, which is the
-// end of the last window that has an event, or 0. Eras that were to start
-// later have nothing in them and go away.
-func NextEras(eras []Era, scheduled, size int64) []Era {
-	starts := ceilDiv(scheduled, size) * size
+// maxEras is about how many eras a change of the window size makes.
+const maxEras = 1000
+
+// NextEras is what becomes of a plan's eras when windows get a new size. used
+// are the windows that have events, in order. Those that end after the window
+// of the new size that now is in stay as they are, and between them, where
+// windows of the new size fit, there are such. If that makes too many eras, the
+// last of those stretches keep their size, too.
+func NextEras(eras []Era, used []Window, now, size int64) []Era {
+	if len(used) == 0 {
+		return []Era{{0, size}}
+	}
+	starts := floorDiv(now, size) * size
 	var out []Era
-	for _, e := range eras {
+	for i, e := range eras {
+		if i+1 < len(eras) && eras[i+1].Starts <= used[0].Start {
+			continue // nothing is left of it
+		}
 		if e.Starts < starts {
 			out = append(out, e)
 		}
 	}
-	if n := len(out); n > 0 && out[n-1].Size == size {
-		return out // back to the size before
+	if len(out) > 0 {
+		out[0].Starts = 0
 	}
-	return append(out, Era{starts, size})
+	most := len(out) + maxEras
+	add := func(starts, size int64) {
+		if n := len(out); n == 0 {
+			out = append(out, Era{0, size})
+		} else if out[n-1].Size != size {
+			out = append(out, Era{starts, size})
+		}
+	}
+	next := starts
+	for _, w := range used {
+		if w.Start+w.Size <= starts {
+			continue
+		}
+		if next+size <= w.Start && len(out) < most {
+			add(next, size)
+		}
+		add(w.Start, w.Size)
+		next = ceilDiv(w.Start+w.Size, size) * size
+	}
+	add(next, size)
+	return out
 }
 
 // Window is a window as a store keeps it. Times are microseconds.
@@ -45,14 +78,11 @@ type grid struct {
 
 // era is the era of t and where it ends.
 func (g *grid) era(t int64) (e Era, ends int64) {
-	ends = forever
-	for i := len(g.eras) - 1; i > 0; i-- {
-		if g.eras[i].Starts <= t {
-			return g.eras[i], ends
-		}
-		ends = g.eras[i].Starts
+	next := max(sort.Search(len(g.eras), func(i int) bool { return g.eras[i].Starts > t }), 1)
+	if next == len(g.eras) {
+		return g.eras[next-1], forever
 	}
-	return g.eras[0], ends
+	return g.eras[next-1], g.eras[next].Starts
 }
 
 // capacity is how many events fit into a window of that size. Windows of an

@@ -15,7 +15,22 @@ const second = int64(time.Second / time.Microsecond)
 func drawGrid(t *rapid.T) *grid {
 	g := &grid{max: rapid.IntRange(1, 20).Draw(t, "max"), eras: []Era{{Size: rapid.Int64Range(1, 9).Draw(t, "size") * second}}}
 	for range rapid.IntRange(0, 3).Draw(t, "changes") {
-		g.eras = NextEras(g.eras, rapid.Int64Range(0, 300).Draw(t, "scheduled")*second, rapid.Int64Range(1, 9).Draw(t, "size")*second)
+		var used []Window
+		for at := int64(0); len(used) < 40; {
+			all, _ := g.windows(at+rapid.Int64Range(0, 30).Draw(t, "apart")*second, 1)
+			if len(all) == 0 || all[0].Start > 300*second {
+				break
+			}
+			used, at = append(used, all[0]), all[0].Start+all[0].Size
+		}
+		was, now := *g, rapid.Int64Range(0, 200).Draw(t, "now")*second
+		size := rapid.Int64Range(1, 9).Draw(t, "size") * second
+		g.eras = NextEras(was.eras, used, now, size)
+		for _, w := range used {
+			if e, _ := g.era(w.Start); w.Start+w.Size > now && e.Size != w.Size {
+				t.Fatalf("window %+v is in an era of %d, of %v; was %v", w, e.Size, g.eras, was.eras)
+			}
+		}
 	}
 	if rapid.Bool().Draw(t, "calendar") {
 		var b []span
@@ -100,17 +115,28 @@ func TestNextEras(t *testing.T) {
 	four, ten := 4*second, 10*second
 	eras := []Era{{0, four}}
 	for _, step := range []struct {
-		scheduled, size int64
-		want            []Era
+		used []Window
+		now  int64
+		size int64
+		want []Era
 	}{
-		{0, ten, []Era{{0, ten}}}, // nothing is scheduled: as if it had always been so
-		{52 * second, four, []Era{{0, ten}, {52 * second, four}}},
-		{61 * second, ten, []Era{{0, ten}, {52 * second, four}, {70 * second, ten}}},
-		{61 * second, four, []Era{{0, ten}, {52 * second, four}}}, // nothing in the last one yet
+		{nil, 7, ten, []Era{{0, ten}}}, // nothing is scheduled: as if it had always been so
+		{[]Window{{Start: 50 * second, Size: ten}}, 30 * second, four, []Era{{0, ten}, {28 * second, four}, {50 * second, ten}, {60 * second, four}}},
+		// What is over is forgotten, and the last of its size stays until there are no others.
+		{[]Window{{Start: 50 * second, Size: ten}, {Start: 60 * second, Size: four}}, 55 * second, ten, []Era{{0, ten}, {60 * second, four}, {70 * second, ten}}},
+		{[]Window{{Start: 60 * second, Size: four}}, 65 * second, four, []Era{{0, four}}},
 	} {
-		if eras = NextEras(eras, step.scheduled, step.size); !slices.Equal(eras, step.want) {
+		if eras = NextEras(eras, step.used, step.now, step.size); !slices.Equal(eras, step.want) {
 			t.Fatalf("%+v: got %v", step, eras)
 		}
+	}
+	// Many stretches between windows that have events.
+	var used []Window
+	for i := range int64(10_000) {
+		used = append(used, Window{Start: i * i * four, Size: four})
+	}
+	if eras := NextEras([]Era{{0, four}}, used, 0, ten); len(eras) < maxEras || len(eras) > maxEras+2 || eras[1].Size != ten {
+		t.Errorf("%d eras", len(eras))
 	}
 }
 

@@ -43,8 +43,8 @@ type Plan struct {
 	// Windows begin at multiples of it since 1970, in UTC.
 	WindowSize time.Duration `json:"-"` // written as "windowSize": "4s"
 
-	// Headroom is how many windows past the last used one, or past the
-	// requested one if that is later, are searched. 0 means 200.
+	// Headroom is how many windows past the requested one are searched, not
+	// counting closed time: how far ahead of time windows fill. 0 means 200.
 	Headroom int `json:"headroom"`
 
 	// Calendar says when work may run. Nil means always.
@@ -58,8 +58,8 @@ type Plan struct {
 	// waits in such a plan is not leaked; see [Scheduler.Reconcile].
 	Dispatched bool `json:"dispatched,omitempty"`
 
-	// Starts is from when on windows have this size: after everything that
-	// was scheduled when the size was changed. Zero means always.
+	// Starts is from when on windows have this size, except for those that had
+	// events when the size was changed. Zero means always.
 	Starts time.Time `json:"starts,omitzero"`
 }
 

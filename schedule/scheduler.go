@@ -151,9 +151,9 @@ func (s *Scheduler) listPlans(ctx context.Context, q PlanQuery) (plans []Plan, e
 
 // SetPlan makes p the active version of its plan and answers it with its
 // number. Nothing that is scheduled moves: windows keep what they have, those
-// with more than the new maximum count as full, and a new window size starts
-// after everything that is scheduled already. If p.Version is not 0, it must
-// be the active version, else the answer is [ErrConflict].
+// with more than the new maximum count as full, and a new window size applies
+// at once except where windows have events. If p.Version is not 0, it must be
+// the active version, else the answer is [ErrConflict].
 func (s *Scheduler) SetPlan(ctx context.Context, p Plan) (Plan, error) {
 	p, err := p.withDefaults()
 	if err != nil {

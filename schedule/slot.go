@@ -68,6 +68,12 @@ type Request struct {
 	// mean now.
 	At time.Time `json:"at,omitzero"`
 
+	// NotAfter is the latest time that the event may be scheduled for. If there
+	// is no room until then the answer is an [*ExhaustedError]. A window that
+	// only begins before it is used if it is the one that At is in. Zero means
+	// that only the plan's headroom counts.
+	NotAfter time.Time `json:"notAfter,omitzero"`
+
 	// Payload is kept with the slot, for the worker: any JSON.
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
@@ -85,6 +91,8 @@ func (r *Request) normalize() error {
 	switch {
 	case !r.At.IsZero() && (r.At.Year() < 1970 || r.At.Year() > 2500):
 		return badinput.Field("at", r.At, "must be a time between 1970 and 2500")
+	case !r.NotAfter.IsZero() && r.NotAfter.Before(r.At):
+		return badinput.Field("notAfter", r.NotAfter, "must not be before at")
 	case len(r.Payload) > MaxPayload:
 		return badinput.Field("payload", len(r.Payload), fmt.Sprintf("must be at most %d bytes long", MaxPayload))
 	case len(r.Payload) > 0 && !json.Valid(r.Payload):

@@ -124,10 +124,9 @@ type Selection struct {
 
 // ActivePlan is the active version of a plan and how its windows lie.
 type ActivePlan struct {
-	ID       int64
-	Plan     Plan
-	Eras     []Era
-	Frontier int64 // start of the last window that has an event; 0 if none has
+	ID   int64
+	Plan Plan
+	Eras []Era
 }
 
 // Stretch is the time from From to To, in which there are these windows of a
@@ -187,10 +186,8 @@ type Found struct {
 	// in use, at most MaxContended of them.
 	Contended []int64
 
-	// Depth and Frontier are told with Nothing: how many windows were
-	// searched, and the start of the plan's last window with an event.
-	Depth    int
-	Frontier int64
+	// Depth is told with Nothing: how many windows were searched.
+	Depth int
 }
 
 // MaxContended bounds Found.Contended.

@@ -96,7 +96,7 @@ func eventName(i int) string { return fmt.Sprintf("event-%07d", i) }
 func TestKilledWriter(t *testing.T) {
 	ctx := t.Context()
 	address, _, s := shared(t)
-	if _, err := s.SetPlan(ctx, schedule.Plan{}); err != nil {
+	if _, err := s.SetPlan(ctx, schedule.Plan{Headroom: 100_000}); err != nil {
 		t.Fatal(err)
 	}
 	// One event in a window of its own carries the instant to the others.

@@ -91,14 +91,20 @@ func (q *slots) setPlan(w http.ResponseWriter, b *struct {
 	Version      int                `json:"version"` // the one to replace; or in If-Match
 	MaxPerWindow int                `json:"maxPerWindow"`
 	WindowSize   duration           `json:"windowSize"`
-	Headroom     int                `json:"headroom"`
+	Headroom     *int               `json:"headroom"`
 	Calendar     *schedule.Calendar `json:"calendar"`
 }) error {
 	if q.version != 0 {
 		b.Version = int(q.version)
 	}
+	headroom := 0 // the default
+	if b.Headroom != nil {
+		if headroom = *b.Headroom; headroom == 0 {
+			return badinput.Field("headroom", 0, "must be at least 1; leave it out for the default")
+		}
+	}
 	set, err := q.SetPlan(q.Context(), schedule.Plan{
-		Name: b.Name, Version: b.Version, MaxPerWindow: b.MaxPerWindow, WindowSize: time.Duration(b.WindowSize), Headroom: b.Headroom, Calendar: b.Calendar,
+		Name: b.Name, Version: b.Version, MaxPerWindow: b.MaxPerWindow, WindowSize: time.Duration(b.WindowSize), Headroom: headroom, Calendar: b.Calendar,
 	})
 	return show(w, http.StatusOK, set, int64(set.Version), err)
 }

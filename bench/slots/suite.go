@@ -149,7 +149,7 @@ func open(server *postgrestest.Server, o Options) (b *both, shut func(), err err
 	}
 	scheduler, err := schedule.New(schedule.Config{Store: store, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		_, err = scheduler.SetPlan(ctx, schedule.Plan{MaxPerWindow: perWindow})
+		_, err = scheduler.SetPlan(ctx, schedule.Plan{MaxPerWindow: perWindow, Headroom: 100_000})
 	}
 	if err != nil {
 		shut()

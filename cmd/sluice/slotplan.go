@@ -95,14 +95,14 @@ func slotPlanSetCommand() *cobra.Command {
 	var version versionFlag
 	return online(&cobra.Command{
 		Use: "set [PLAN]", Short: "create a new version of a plan; what the flags leave out is kept",
-		Long: `What is scheduled does not move. A new window size starts after the last
-scheduled event.`,
+		Long: `What is scheduled does not move. A new window size applies at once, except to
+windows that have events.`,
 		Example: `sluice slots plan set mail --max-per-window 100 --window 4s
 sluice slots plan set mail --calendar office-hours.json`,
 	}, func(f *pflag.FlagSet) {
 		f.IntVar(&most, "max-per-window", 0, "`number` of events that fit into a window (default 100)")
 		f.Var(&window, "window", "`duration` of a window (default 4s)")
-		f.IntVar(&headroom, "headroom", 0, "`number` of windows past the last used one that are searched (default 200)")
+		f.IntVar(&headroom, "headroom", 0, "`number` of windows past the requested one that are searched (default 200)")
 		f.StringVar(&calendar, "calendar", "", "JSON `file` with zone, hours, holidays and blackouts; '' for always open")
 		version.define(f)
 	}, func(ctx context.Context, c *call) error {
@@ -120,6 +120,9 @@ sluice slots plan set mail --calendar office-hours.json`,
 			p.WindowSize = time.Duration(window)
 		}
 		if c.said("headroom") {
+			if headroom == 0 {
+				return c.wrong("--headroom: must be at least 1")
+			}
 			p.Headroom = headroom
 		}
 		if c.said("calendar") {

@@ -61,7 +61,7 @@ func fine(t time.Time) string {
 
 func slotAssignCommand() *cobra.Command {
 	r := schedule.Request{}
-	at := instant{ahead: true}
+	at, notAfter := instant{ahead: true}, instant{ahead: true}
 	var payload string
 	return online(&cobra.Command{
 		Use: "assign EVENT", Short: "assign a slot to an event; repeating it returns the same slot",
@@ -69,9 +69,10 @@ func slotAssignCommand() *cobra.Command {
 	}, func(f *pflag.FlagSet) {
 		f.StringVar(&r.Plan, "plan", schedule.DefaultPlan, "the `plan`")
 		f.Var(&at, "at", "earliest `time`, or 10m for ten minutes from now (default now)")
+		f.Var(&notAfter, "not-after", "latest `time` for the event to be scheduled for (default as far as the plan's headroom reaches)")
 		f.StringVar(&payload, "payload", "", "what the worker gets, as `JSON`")
 	}, func(ctx context.Context, c *call) error {
-		r.Event, r.At = c.arg(0), at.Time
+		r.Event, r.At, r.NotAfter = c.arg(0), at.Time, notAfter.Time
 		if payload != "" {
 			if !json.Valid([]byte(payload)) {
 				return c.wrong("--payload: is not JSON")

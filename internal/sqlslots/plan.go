@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/sqldb"
@@ -28,8 +29,7 @@ func plans(tx sqldb.Tx, q *schedule.PlanQuery) ([]schedule.ActivePlan, error) {
 		which, name = " AND v.version = p.version WHERE p.namespace = $1 AND p.name = $2", q.Name
 	}
 	return sqldb.All(tx, scanPlan, `SELECT p.name, v.version, v.max_per_window, v.window_size, v.headroom, v.calendar, v.created, v.starts,
-		p.paused, p.dispatched, p.version = v.version, p.id, p.eras,
-		coalesce((SELECT w.start FROM sluice.slot_window w WHERE w.plan = p.id AND w.used > 0 ORDER BY w.start DESC LIMIT 1), 0)
+		p.paused, p.dispatched, p.version = v.version, p.id, p.eras
 		FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id`+which+" LIMIT $3", q.Namespace, name, q.Max)
 }
 
@@ -41,7 +41,7 @@ func scanPlan(row sqldb.Row) (a schedule.ActivePlan, err error) {
 		eras                  string
 	)
 	if err := row.Scan(&p.Name, &p.Version, &p.MaxPerWindow, &size, &p.Headroom, &calendar, &created, &starts, &p.Paused, &p.Dispatched, &p.Active,
-		&a.ID, &eras, &a.Frontier); err != nil {
+		&a.ID, &eras); err != nil {
 		return a, err
 	}
 	p.WindowSize = time.Duration(size) * time.Microsecond
@@ -113,6 +113,17 @@ func pause(tx sqldb.Tx, c *schedule.PlanChange, id int64, e *schedule.Entry) err
 	return exec(tx, sqldb.Do("UPDATE sluice.slot_plan SET paused = $2 WHERE id = $1", id, c.Plan.Paused))
 }
 
+// usedWindows are the windows of a plan that have events: the first one, and
+// those that end after a time.
+func usedWindows(tx sqldb.Tx, plan int64, after time.Time) ([]schedule.Window, error) {
+	return sqldb.All(tx, func(row sqldb.Row) (w schedule.Window, err error) {
+		err = row.Scan(&w.Start, &w.Size)
+		return w, err
+	}, `SELECT start, size FROM sluice.slot_window WHERE plan = $1 AND used > 0
+		AND (start + size > $2 OR start = (SELECT min(start) FROM sluice.slot_window WHERE plan = $1 AND used > 0)) ORDER BY start`,
+		plan, after.UnixMicro())
+}
+
 // save writes the new version, when nobody is assigning by the old one.
 func (s *Store) save(tx sqldb.Tx, c *schedule.PlanChange, before *schedule.ActivePlan) error {
 	p, id, size := &c.Plan, before.ID, c.Plan.WindowSize.Microseconds()
@@ -125,12 +136,11 @@ func (s *Store) save(tx sqldb.Tx, c *schedule.PlanChange, before *schedule.Activ
 			return err
 		}
 		if eras = before.Eras; eras[len(eras)-1].Size != size {
-			var scheduled int64
-			if _, err := sqldb.One(tx, []any{&scheduled}, `SELECT start + size FROM sluice.slot_window
-				WHERE plan = $1 AND used > 0 ORDER BY start DESC LIMIT 1`, id); err != nil {
+			used, err := usedWindows(tx, id, c.Now.Add(-p.WindowSize))
+			if err != nil {
 				return err
 			}
-			eras = schedule.NextEras(eras, scheduled, size)
+			eras = schedule.NextEras(eras, used, c.Now.UnixMicro(), size)
 		}
 	}
 	text, err := json.Marshal(eras)
@@ -146,6 +156,12 @@ func (s *Store) save(tx sqldb.Tx, c *schedule.PlanChange, before *schedule.Activ
 		text := string(b)
 		calendar = &text
 	}
+	starts := eras[len(eras)-1].Starts
+	for _, e := range slices.Backward(eras) {
+		if e.Size == size && e.Starts+size > c.Now.UnixMicro() {
+			starts = e.Starts // the first that is not over
+		}
+	}
 	version := before.Plan.Version + 1
 	if _, err := sqldb.One(tx, []any{&id}, `INSERT INTO sluice.slot_plan (namespace, name, version, eras) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (namespace, name) DO UPDATE SET version = excluded.version, eras = excluded.eras RETURNING id`,
@@ -156,7 +172,7 @@ func (s *Store) save(tx sqldb.Tx, c *schedule.PlanChange, before *schedule.Activ
 	return exec(tx,
 		sqldb.Do(`INSERT INTO sluice.slot_version (plan, version, max_per_window, window_size, headroom, calendar, created, starts)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			id, version, p.MaxPerWindow, size, p.Headroom, calendar, now, eras[len(eras)-1].Starts),
+			id, version, p.MaxPerWindow, size, p.Headroom, calendar, now, starts),
 		// What is prepared is of the version before.
 		sqldb.Do("DELETE FROM sluice.slot_run WHERE plan = $1", id),
 		sqldb.Do("DELETE FROM sluice.slot_window WHERE plan = $1 AND start > $2 AND used = 0", id, lately),

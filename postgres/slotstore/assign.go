@@ -123,7 +123,7 @@ func scanFound(row sqldb.Row, q *schedule.Search) (schedule.Found, error) {
 			found.First = found.At
 		}
 	case schedule.Nothing:
-		found.Depth, found.Frontier = *depth, *frontier
+		found.Depth = *depth
 	}
 	return found, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/schedule"
 )
 
-// slotGroups are searches that begin at the same window: search i belongs to
+// slotGroups are searches between the same windows: search i belongs to
 // group of[i].
 type slotGroups struct {
 	froms, untils []int64
@@ -22,7 +22,7 @@ func groupSearches(searches []schedule.Search) slotGroups {
 	for i := range searches {
 		q := &searches[i]
 		n := len(g.froms) - 1
-		if n < 0 || g.froms[n] != q.From {
+		if n < 0 || g.froms[n] != q.From || g.untils[n] != q.Until {
 			g.froms, g.untils, g.counts = append(g.froms, q.From), append(g.untils, q.Until), append(g.counts, 0)
 			n++
 		}
@@ -247,8 +247,7 @@ func (s *Store) unplaced(tx sqldb.Tx, q *schedule.Search, groups *slotGroups, gr
 		return schedule.Found{Status: schedule.Unprepared, At: stop}, nil
 	}
 	found := schedule.Found{Status: schedule.Nothing, Contended: got.contended}
-	_, err := sqldb.One(tx, []any{&found.Depth, &found.Frontier}, `SELECT
-		(SELECT count(*) FROM sluice.slot_window WHERE plan = $1 AND start >= $2 AND start < $3 AND cap > 0),
-		sluice.slot_frontier_v1($1)`, q.Plan, q.From, q.Until)
+	_, err := sqldb.One(tx, []any{&found.Depth}, `SELECT count(*) FROM sluice.slot_window
+		WHERE plan = $1 AND start >= $2 AND start < $3 AND cap > 0`, q.Plan, q.From, q.Until)
 	return found, err
 }

@@ -201,7 +201,7 @@ func batchTellsEach(t *testing.T, b *bench) {
 
 // preparesMore needs more windows than are prepared at a time.
 func preparesMore(t *testing.T, b *bench) {
-	b.plan(t, schedule.Plan{MaxPerWindow: 1, Headroom: 10})
+	b.plan(t, schedule.Plan{MaxPerWindow: 1, Headroom: 1000})
 	b.batch(t, requests(700, "batch", func(int) time.Time { return noon }))
 	for i := range 3 {
 		b.assign(t, fmt.Sprint("e", i), noon)
@@ -263,6 +263,64 @@ func exhaustion(t *testing.T, b *bench) {
 		t.Errorf("%d failures counted, want 2", n)
 	}
 	expect(t, b.used(t), map[int]int{0: 2, 4: 2, 8: 2})
+}
+
+// headroom fills what is within reach of the requested time, and no more.
+func headroom(t *testing.T, b *bench) {
+	b.plan(t, schedule.Plan{MaxPerWindow: 2, Headroom: 3})
+	for i := range 4 {
+		b.assign(t, fmt.Sprint("e", i), noon)
+	}
+	results, err := b.AssignBatch(t.Context(), requests(20, "batch", func(i int) time.Time { return noon.Add(time.Duration(i/10) * 4 * time.Second) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exhausted *schedule.ExhaustedError
+	refused := 0
+	for _, r := range results {
+		if errors.As(r.Err, &exhausted) {
+			refused++
+		}
+	}
+	if refused != 14 { // windows 8 and 12 for all, and 16 for those wanted at 4
+		t.Errorf("%d events of the batch got no slot, want 14", refused)
+	}
+	if _, err := b.Assign(t.Context(), schedule.Request{Event: "one", Plan: "p", At: noon}); !errors.As(err, &exhausted) || exhausted.Depth != 4 {
+		t.Errorf("got %v, want exhaustion after the window and its headroom", err)
+	}
+	b.assign(t, "later", noon.Add(20*time.Second))
+	expect(t, b.used(t), map[int]int{0: 2, 4: 2, 8: 2, 12: 2, 16: 2, 20: 1})
+}
+
+func notAfter(t *testing.T, b *bench) {
+	b.plan(t, schedule.Plan{MaxPerWindow: 50})
+	latest := noon.Add(time.Second)
+	var exhausted *schedule.ExhaustedError
+	for i := range 50 { // in the part of the window that is before it
+		slot, err := b.Assign(t.Context(), schedule.Request{Event: fmt.Sprint("e", i), Plan: "p", At: noon, NotAfter: latest})
+		if err != nil || slot.Scheduled.After(latest) {
+			t.Fatalf("%v: %+v, want one until %s", err, slot, latest)
+		}
+	}
+	full := schedule.Request{Event: "full", Plan: "p", At: noon, NotAfter: latest}
+	if _, err := b.Assign(t.Context(), full); !errors.As(err, &exhausted) || !exhausted.NotAfter.Equal(latest) || exhausted.Depth != 1 {
+		t.Errorf("got %v, want exhaustion", err)
+	}
+	full.NotAfter = noon.Add(10 * time.Second)
+	results := b.batch(t, []schedule.Request{full, {Event: "e1", Plan: "p", NotAfter: latest}})
+	if slot := results[0].Slot; slot.Window != noon.Add(4*time.Second) || !results[1].Slot.Existing {
+		t.Errorf("%+v", results)
+	}
+	b.clock.Advance(time.Hour)
+	if slot, err := b.Assign(t.Context(), schedule.Request{Event: "e0", Plan: "p", At: noon, NotAfter: latest}); err != nil || !slot.Existing {
+		t.Errorf("%v: asked again when the time is over: %+v", err, slot)
+	}
+	if _, err := b.Assign(t.Context(), schedule.Request{Event: "over", Plan: "p", At: noon, NotAfter: latest}); !errors.As(err, &exhausted) {
+		t.Errorf("a time in the past: %v", err)
+	}
+	if _, err := b.Assign(t.Context(), schedule.Request{Event: "bad", Plan: "p", At: latest, NotAfter: noon}); err == nil || errors.As(err, &exhausted) {
+		t.Errorf("not after a time before: %v", err)
+	}
 }
 
 // manyWriters has several nodes assign overlapping events in every way.

@@ -68,11 +68,6 @@ func (b *bench) gone(t *testing.T, events ...string) {
 	}
 }
 
-func (b *bench) frontier(t *testing.T) time.Time {
-	t.Helper()
-	return time.UnixMicro(b.active(t, "", "p").Frontier).UTC()
-}
-
 func sweeping(t *testing.T, b *bench) {
 	b.plan(t, small())
 	for i, event := range []string{"done", "failed", "cancelled", "waiting", "running", "late", "reclaimed"} {
@@ -92,7 +87,6 @@ func sweeping(t *testing.T, b *bench) {
 	}
 	b.end(t, "early", nil)
 	b.cancel(t, "withdrawn")
-	frontier := b.frontier(t)
 
 	b.clock.Advance(6 * day)
 	b.end(t, "late", nil)
@@ -106,9 +100,6 @@ func sweeping(t *testing.T, b *bench) {
 	b.gone(t, "done", "failed", "cancelled", "reclaimed")
 	b.kept(t, "waiting", "running", "late", "early", "withdrawn", "ahead")
 	expect(t, b.used(t), map[int]int{12: 1, 16: 1, 20: 1, 864000: 2})
-	if got := b.frontier(t); !got.Equal(frontier) {
-		t.Errorf("the frontier was %s and is %s", frontier, got)
-	}
 	if again, err := b.Sweep(t.Context()); err != nil || again != (schedule.Removed{}) {
 		t.Errorf("%v: %+v removed the second time", err, again)
 	}

@@ -198,9 +198,8 @@ func (b *batch) nothing(ctx context.Context, s *schedule.Search) (schedule.Found
 	if ok {
 		return found, nil
 	}
-	err := b.tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM slot_window WHERE plan = ?1 AND start >= ?2 AND start < ?3 AND cap > 0),
-		coalesce((SELECT start FROM slot_window WHERE plan = ?1 AND used > 0 ORDER BY start DESC LIMIT 1), 0)`,
-		b.plan, s.From, s.Until).Scan(&found.Depth, &found.Frontier)
+	err := b.tx.QueryRowContext(ctx, "SELECT count(*) FROM slot_window WHERE plan = ? AND start >= ? AND start < ? AND cap > 0",
+		b.plan, s.From, s.Until).Scan(&found.Depth)
 	b.bare[[2]int64{s.From, s.Until}] = found
 	return found, err
 }
