@@ -2,14 +2,16 @@ package client
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/idempotency"
 )
 
-// replayJSON names a record and what is to become of it. The tenant is the
-// caller's namespace.
+// replayJSON names a record and what is to become of it. An entity stands for
+// its tenant in the caller's namespace.
 type replayJSON struct {
+	Entity      string                   `json:"entity,omitempty"`
 	Method      string                   `json:"method"`
 	Route       string                   `json:"route"`
 	Key         string                   `json:"key"`
@@ -22,7 +24,13 @@ type replayJSON struct {
 }
 
 func replayBody(s idempotency.Scope) replayJSON {
-	return replayJSON{Method: s.Method, Route: s.Route, Key: s.Key}
+	return replayJSON{Entity: entityOf(s.Tenant), Method: s.Method, Route: s.Route, Key: s.Key}
+}
+
+// entityOf is whoever a tenant is inside of its namespace.
+func entityOf(tenant string) string {
+	_, entity, _ := strings.Cut(tenant, "/")
+	return entity
 }
 
 // ReplayAnswer is the answer to a claim. Token is needed to extend, complete
@@ -35,8 +43,9 @@ type ReplayAnswer struct {
 
 // ClaimReplay asks for an idempotency key: the verdict says whether to run,
 // to replay, to wait or to refuse. Without a token the server draws one; a
-// life of 0 means 30 s and a TTL of 0 a day. The scope's tenant is the
-// client's namespace, whatever it says.
+// life of 0 means 30 s and a TTL of 0 a day. The scope's tenant is the client's
+// namespace or, here and in all that follows, an entity in it if it names one:
+// see [idempotency.Tenant]. Who may only see their own has to name nobody.
 func (c *Client) ClaimReplay(ctx context.Context, claim idempotency.Claim) (ReplayAnswer, error) {
 	body := replayBody(claim.Scope)
 	if claim.Token != (idempotency.Token{}) {
@@ -78,16 +87,16 @@ func (c *Client) LookupReplay(ctx context.Context, s idempotency.Scope) (idempot
 	return answer.Record, answer.Response, err
 }
 
-// RecentReplays finds the records replayed last, of the namespace or of
-// everyone. max is 1 to 1000, or 0 for 100.
-func (c *Client) RecentReplays(ctx context.Context, everyone bool, max int) ([]idempotency.Record, error) {
-	answer, err := ask[struct{ Replays []idempotency.Record }](ctx, c, get(Page{Max: max}.values("everyone", flag(everyone)), "replays"))
+// RecentReplays finds the records replayed last. Max is 1 to 1000, or 0 for
+// 100.
+func (c *Client) RecentReplays(ctx context.Context, q idempotency.Query) ([]idempotency.Record, error) {
+	answer, err := ask[struct{ Replays []idempotency.Record }](ctx, c, get(Page{Max: q.Max}.values("everyone", flag(q.Everyone), "entity", entityOf(q.Tenant)), "replays"))
 	return answer.Replays, err
 }
 
-// ReplayStats returns the counters of the namespace, or of all of them.
-func (c *Client) ReplayStats(ctx context.Context, everyone bool) (idempotency.Stats, error) {
-	return ask[idempotency.Stats](ctx, c, get(values("everyone", flag(everyone)), "replays", "stats"))
+// ReplayStats returns the counters of a tenant or of everyone.
+func (c *Client) ReplayStats(ctx context.Context, q idempotency.Query) (idempotency.Stats, error) {
+	return ask[idempotency.Stats](ctx, c, get(values("everyone", flag(q.Everyone), "entity", entityOf(q.Tenant)), "replays", "stats"))
 }
 
 // ForgetReplay deletes the record of a key, whatever its state, so that the

@@ -58,7 +58,9 @@ func (rs *replayRoutes) of(c *Call) *idempotency.Route {
 func routeOf(rule *policy.Idempotency) *idempotency.Route {
 	route := &idempotency.Route{
 		Name:       rule.Name,
-		Tenant:     tenant,
+		Tenant:     func(r *http.Request) string { return tenant(rule, r) },
+		Identified: func(r *http.Request) bool { return tenant(rule, r) != "" },
+		Headers:    slices.Concat(idempotency.DefaultHeaders, rule.Headers),
 		Credential: credential,
 		Required:   rule.Required,
 		TTL:        rule.TTL,
@@ -90,11 +92,35 @@ func routeOf(rule *policy.Idempotency) *idempotency.Route {
 	return route
 }
 
-// tenant is whose replays they are: the caller's in the policy's namespace,
-// for others may keep theirs in the same store.
-func tenant(r *http.Request) string {
+// tenant is whose replays they are, in the policy's namespace, for others may
+// keep theirs in the same store; "" if the request does not tell.
+func tenant(rule *policy.Idempotency, r *http.Request) string {
 	c := Admitted(r.Context())
-	return idempotency.Tenant(c.Policy.Namespace, c.Identity.Entity)
+	namespace, id := c.Policy.Namespace, &c.Identity
+	if rule.Identity == "required" && id.Kind == identity.ByAddress {
+		return ""
+	}
+	entity := id.Entity
+	switch rule.Scope {
+	case "tenant":
+		return namespace
+	case "key":
+		entity = id.Key
+	case "header":
+		entity = ""
+		if values := r.Header.Values(rule.Source); len(values) == 1 { // of several, others might read another one
+			entity = values[0]
+		}
+	case "claim":
+		entity, _ = id.Claim(rule.Source)
+	}
+	if entity == "" {
+		return ""
+	}
+	if rule.Source != "" {
+		entity = rule.Scope + ":" + rule.Source + ":" + entity
+	}
+	return idempotency.Tenant(namespace, entity)
 }
 
 // credential is what a caller shows to the upstream who is known here by

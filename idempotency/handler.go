@@ -50,6 +50,10 @@ func (k *Keeper) serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		next.ServeHTTP(w, r)
 		return
 	}
+	if route.Identified != nil && !route.Identified(r) {
+		k.refuse(w, k.Problem(CodeIdentity, "This operation has to know whose Idempotency-Key it is. Nothing was done. Send the credential or the header that tells who you are."))
+		return
+	}
 	body, err := readPayload(r, route.MaxBuffer)
 	if err != nil {
 		k.refuseBody(w, err)

@@ -26,6 +26,14 @@ var neverHeaders = []string{
 // neverPrefixes begin the names of more of them.
 var neverPrefixes = []string{"Ratelimit", "X-Ratelimit"}
 
+// Stores reports whether a response header may be stored: it does not belong to
+// one response, one connection or one caller.
+func Stores(header string) bool {
+	name := http.CanonicalHeaderKey(header)
+	return !slices.Contains(neverHeaders, name) &&
+		!slices.ContainsFunc(neverPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
 func (r *Route) parseHeaders() error {
 	if r.Headers == nil {
 		r.Headers = DefaultHeaders
@@ -33,12 +41,10 @@ func (r *Route) parseHeaders() error {
 	r.headers = make([]string, 0, len(r.Headers))
 	for _, text := range r.Headers {
 		name := http.CanonicalHeaderKey(strings.TrimSpace(text))
-		never := slices.Contains(neverHeaders, name) ||
-			slices.ContainsFunc(neverPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 		switch {
 		case name == "" || strings.ContainsAny(name, " :\r\n"):
 			return &sluice.FieldError{Field: "route.headers", Value: text, Reason: "must be the name of a header"}
-		case never:
+		case !Stores(name):
 			return &sluice.FieldError{Field: "route.headers", Value: name, Reason: "belongs to one response, connection or caller: it is never stored"}
 		}
 		r.headers = append(r.headers, name)

@@ -33,6 +33,7 @@ type Problem struct {
 const (
 	CodeMissing     = "ERR_IDEMPOTENCY_KEY_MISSING"
 	CodeInvalid     = "ERR_IDEMPOTENCY_KEY_INVALID"
+	CodeIdentity    = "ERR_IDEMPOTENCY_IDENTITY_MISSING"
 	CodeReused      = "ERR_IDEMPOTENCY_KEY_REUSED"
 	CodeRunning     = "ERR_IDEMPOTENCY_IN_PROGRESS"
 	CodeUnknown     = "ERR_IDEMPOTENCY_OUTCOME_UNKNOWN"
@@ -49,6 +50,7 @@ var problems = map[string]struct {
 }{
 	CodeMissing:     {http.StatusBadRequest, "Idempotency-Key is missing", "key-missing"},
 	CodeInvalid:     {http.StatusBadRequest, "Idempotency-Key is not valid", "key-invalid"},
+	CodeIdentity:    {http.StatusUnauthorized, "Whose Idempotency-Key it is cannot be told", "identity-missing"},
 	CodeReused:      {http.StatusUnprocessableEntity, "Idempotency-Key is already used", "key-reused"},
 	CodeRunning:     {http.StatusConflict, "A request is outstanding for this Idempotency-Key", "in-progress"},
 	CodeUnknown:     {http.StatusConflict, "The outcome of the first request is unknown", "outcome-unknown"},

@@ -22,6 +22,10 @@ type Route struct {
 	// not something that changes between a request and its repeat.
 	Tenant func(*http.Request) string
 
+	// Identified reports whether a request tells whose key it is. One that does
+	// not is refused if it has a key. Nil means that all do.
+	Identified func(*http.Request) bool
+
 	// Credential is for routes on which Tenant may not tell callers apart for
 	// sure, such as by address: what the caller shows to somebody further in.
 	// A repeat that shows something else is refused like one with another

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
@@ -343,6 +344,39 @@ func (c *compiler) idempotency() {
 		or(&rule.OnCrash, "outcome_unknown")
 		or(&rule.OnUnavailable, "run")
 		or(&rule.ReplayCost, "none")
+		or(&rule.Identity, "optional")
+		c.scope(at, rule)
+		for i, name := range rule.Headers {
+			if field := fmt.Sprintf("%s.headers[%d]", at, i); !c.reported(field) && !idempotency.Stores(name) {
+				c.add(field, "%s belongs to one response, connection or caller, so it is never kept", excerpt.Of(name))
+			}
+		}
+	}
+}
+
+// scope finds out whose keys a rule is about.
+func (c *compiler) scope(at string, rule *Idempotency) {
+	kinds := []string{"tenant", "entity", "key", "header:", "claim:"}
+	word, source, sourced := strings.Cut(rule.Scope, ":")
+	if sourced {
+		word += ":"
+	}
+	switch {
+	case rule.Scope == "":
+		rule.Scope = "entity"
+	case !slices.Contains(kinds, word):
+		c.guess(at+".scope", word, kinds, "is %q, and one of tenant, entity, key, header:NAME, claim:NAME was expected", excerpt.Of(rule.Scope))
+	case word == "header:" && !isHeader(source):
+		c.add(at+".scope", "%q is not the name of a header", excerpt.Of(source))
+	case word == "claim:" && (source == "" || len(source) > 100):
+		c.add(at+".scope", "expected the name of a claim after claim:")
+	case word == "claim:" && c.file.Identity.JWT == nil:
+		c.add(at+".scope", "goes by a claim, and identity.jwt does not say which tokens are accepted")
+	case sourced:
+		rule.Scope, rule.Source = strings.TrimSuffix(word, ":"), source
+	}
+	if rule.Identity == "optional" && (rule.Scope == "entity" || rule.Scope == "tenant") {
+		c.warn(at+".identity", "", nil, "callers without an API key or token may use keys; who is known by an address alone and gets another one can repeat a write unnoticed, unless identity is required")
 	}
 }
 

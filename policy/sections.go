@@ -68,6 +68,9 @@ type Idempotency struct {
 	Name          string        `yaml:"-"`
 	Match         []Pattern     `yaml:"match,required" doc:"Requests that may carry an Idempotency-Key."`
 	Required      bool          `yaml:"required" doc:"Refuse requests without an Idempotency-Key."`
+	Scope         string        `yaml:"scope" check:"scope" doc:"Whose key it is: the caller's (entity), the API key's (key), everyone's in the namespace (tenant), or that of a header or claim (header:NAME, claim:NAME), without which a request with an Idempotency-Key is refused. Default: entity."`
+	Identity      string        `yaml:"identity" enum:"required,optional" doc:"Whether requests with an Idempotency-Key need an API key or token. Callers who are known by their address alone can repeat a write from another address. Default: optional."`
+	Headers       []string      `yaml:"headers" check:"header" doc:"Response headers that are kept in addition to those that describe the body or what was made."`
 	TTL           time.Duration `yaml:"ttl" max:"720h" doc:"How long a response is kept. Default: 24h."`
 	StoreErrors   bool          `yaml:"store_errors" doc:"Also keep responses that say the request or the server failed (4xx and 5xx). Default: only 2xx."`
 	MaxRun        time.Duration `yaml:"max_run" max:"1h" doc:"How long a request may take. Default: 5m, or the ttl if that is shorter."`
@@ -75,6 +78,10 @@ type Idempotency struct {
 	OnUnavailable string        `yaml:"on_unavailable" enum:"run,refuse" doc:"What is done while the replay store is away. Default: run."`
 	MaxBody       Bytes         `yaml:"max_body" max:"67108864" doc:"The largest response that is kept. Default: 1MiB."`
 	ReplayCost    string        `yaml:"replay_cost" enum:"full,one,none" doc:"What a replayed response costs: as much as the first, one token, or nothing. Default: none."`
+
+	// Source is the name of the header or claim that Scope names. Scope is then
+	// "header" or "claim".
+	Source string `yaml:"-"`
 }
 
 // Bytes is a size: 512, 64KiB or 1MiB in a file.

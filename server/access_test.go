@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
 	"github.com/sluice-go/sluice/httplimit/abuse"
+	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/server"
 )
@@ -155,7 +156,7 @@ func TestPartsThatAreMissing(t *testing.T) {
 	for code, try := range map[string]func() error{
 		"no_catalog": func() error { _, err := c.Tiers(ctx, client.Page{}); return err },
 		"no_slots":   func() error { _, err := c.SlotPlans(ctx, client.Page{}); return err },
-		"no_replays": func() error { _, err := c.ReplayStats(ctx, false); return err },
+		"no_replays": func() error { _, err := c.ReplayStats(ctx, idempotency.Query{}); return err },
 	} {
 		var e *client.Error
 		if err := try(); !errors.As(err, &e) || e.Status != 501 || e.Code != code {

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/idempotency"
 )
 
 // odd are names that get lost easily on the way.
@@ -343,7 +344,7 @@ func TestNamespacesDoNotLeak(t *testing.T) {
 		"namespace":  func() error { _, err := holder.Namespace(ctx, "acme"); return err },
 		"create":     func() error { _, err := holder.PutNamespace(ctx, "mine", ""); return err },
 		"delete":     func() error { _, err := holder.DeleteNamespace(ctx, "bolt"); return err },
-		"everyone":   func() error { _, err := holder.ReplayStats(ctx, true); return err },
+		"everyone":   func() error { _, err := holder.ReplayStats(ctx, idempotency.Query{Everyone: true}); return err },
 		"slots":      func() error { _, err := holder.SlotPlans(ctx, client.Page{}); return err },
 		"events":     func() error { _, err := holder.NamespaceAudit(ctx, catalog.AuditQuery{}); return err },
 		"apply": func() error {

@@ -127,7 +127,7 @@ func (h *house) everything(t *testing.T, name string) string {
 		}
 	}
 	slots := must(schedule.New(schedule.Config{Store: h.slots, Namespace: name}))(t)
-	stats := must(c.ReplayStats(ctx, false))(t)
+	stats := must(c.ReplayStats(ctx, idempotency.Query{}))(t)
 	if name == "bolt" {
 		stats = idempotency.Stats{} // which are told a little later
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -13,21 +14,24 @@ import (
 // Services in other languages use idempotency over these: claim before the
 // work, extend while it lasts, and complete or release after it.
 var replayRoutes = []route{
-	{"POST /v1/replays/claim", RoleService, keyed((*replays).claim)},
-	{"POST /v1/replays/extend", RoleService, keyed((*replays).extend)},
-	{"POST /v1/replays/complete", RoleService, keyed((*replays).complete)},
-	{"POST /v1/replays/release", RoleService, keyed((*replays).release)},
-	{"POST /v1/replays/lookup", RoleRead, keyed((*replays).lookup)},
-	{"GET /v1/replays", RoleRead, kept((*replays).recent)},
-	{"GET /v1/replays/stats", RoleRead, kept((*replays).stats)},
-	{"POST /v1/replays/forget", RoleAdmin, keyed((*replays).forget)},
-	{"POST /v1/replays/settle", RoleAdmin, keyed((*replays).settle)},
+	{"POST /v1/replays/claim", RoleService, keyed(RoleService, (*replays).claim)},
+	{"POST /v1/replays/extend", RoleService, keyed(RoleService, (*replays).extend)},
+	{"POST /v1/replays/complete", RoleService, keyed(RoleService, (*replays).complete)},
+	{"POST /v1/replays/release", RoleService, keyed(RoleService, (*replays).release)},
+}
+
+// Whoever made a record, directly or through a gateway, finds it by these.
+var recordedRoutes = []route{
+	{"POST /v1/replays/lookup", RoleNone, keyed(RoleRead, (*replays).lookup)},
+	{"GET /v1/replays", RoleNone, kept((*replays).recent)},
+	{"GET /v1/replays/stats", RoleNone, kept((*replays).stats)},
+	{"POST /v1/replays/forget", RoleNone, keyed(RoleAdmin, (*replays).forget)},
+	{"POST /v1/replays/settle", RoleNone, keyed(RoleAdmin, (*replays).settle)},
 }
 
 var errNoReplays = errors.New("this server has no replays")
 
-// replays is a request about stored responses. The tenant is the caller's
-// namespace, so clients see their own keys alone.
+// replays is a request about stored responses.
 type replays struct {
 	*stored
 	*idempotency.Keeper
@@ -46,14 +50,38 @@ func kept(handle func(*replays, http.ResponseWriter) error) handler {
 	}
 }
 
-// keyed is kept for a function about one record.
-func keyed(handle func(*replays, http.ResponseWriter, *replayBody, idempotency.Scope) error) handler {
+// tenant is whose records a request is about: an entity's, or those that belong
+// to the namespace. Callers without the role have those of their own entity.
+func (q *replays) tenant(entity string, role Role) (string, error) {
+	if c := q.caller; c.role&role == 0 {
+		if c.entity == "" {
+			return "", &forbiddenError{"this requires the role " + role.String() + ", or the API key or token that the requests were sent with"}
+		}
+		c.own = true // each request of an entity has its own caller
+		entity = cmp.Or(entity, c.entity)
+		if err := q.permit(q.Request, c, &takeRequest{Entity: entity}, q.namespace); err != nil {
+			return "", err
+		}
+	}
+	if entity == "" {
+		return q.namespace, nil
+	}
+	return idempotency.Tenant(q.namespace, entity), nil
+}
+
+// keyed is kept for a function about one record, which those with the role may
+// name for any entity.
+func keyed(role Role, handle func(*replays, http.ResponseWriter, *replayBody, idempotency.Scope) error) handler {
 	return kept(func(q *replays, w http.ResponseWriter) error {
 		b, err := read[replayBody](q.Request)
 		if err != nil {
 			return err
 		}
-		s := idempotency.Scope{Tenant: q.namespace, Method: b.Method, Route: b.Route, Key: b.Key}
+		tenant, err := q.tenant(b.Entity, role)
+		if err != nil {
+			return err
+		}
+		s := idempotency.Scope{Tenant: tenant, Method: b.Method, Route: b.Route, Key: b.Key}
 		if err := s.Validate(); err != nil {
 			return err
 		}
@@ -63,6 +91,7 @@ func keyed(handle func(*replays, http.ResponseWriter, *replayBody, idempotency.S
 
 // replayBody names a record and what is to become of it.
 type replayBody struct {
+	Entity      string                  `json:"entity"`
 	Method      string                  `json:"method"`
 	Route       string                  `json:"route"`
 	Key         string                  `json:"key"`
@@ -139,12 +168,16 @@ func (q *replays) whose() (idempotency.Query, error) {
 	if err != nil {
 		return idempotency.Query{}, err
 	}
+	tenant, err := q.tenant(q.query.Get("entity"), RoleRead)
+	if err != nil {
+		return idempotency.Query{}, err
+	}
 	if everyone {
 		if err := q.everywhere(); err != nil {
 			return idempotency.Query{}, err
 		}
 	}
-	return idempotency.Query{Tenant: q.namespace, Everyone: everyone, Max: q.most}, nil
+	return idempotency.Query{Tenant: tenant, Everyone: everyone, Max: q.most}, nil
 }
 
 func (q *replays) recent(w http.ResponseWriter) error {

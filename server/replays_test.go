@@ -69,9 +69,9 @@ func TestReplays(t *testing.T) {
 	if err := c.ReleaseReplay(ctx, scope, held.Token); !errors.Is(err, idempotency.ErrLost) {
 		t.Errorf("%v", err)
 	}
-	must(c.RecentReplays(ctx, true, 10))(t)
-	must(c.RecentReplays(ctx, false, 0))(t)
-	must(c.ReplayStats(ctx, false))(t)
+	must(c.RecentReplays(ctx, idempotency.Query{Everyone: true, Max: 10}))(t)
+	must(c.RecentReplays(ctx, idempotency.Query{Max: 0}))(t)
+	must(c.ReplayStats(ctx, idempotency.Query{}))(t)
 }
 
 // A run that crashed is settled by somebody who knows what became of it.

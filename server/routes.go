@@ -38,7 +38,7 @@ var slow = map[string]time.Duration{
 // routes are all of them. openapi.yaml describes the same.
 var routes = [][]route{
 	takeRoutes, leaseRoutes, lookRoutes, entityRoutes, tierRoutes, namespaceRoutes, limitRoutes,
-	keyRoutes, recordRoutes, slotRoutes, replayRoutes, sanctionRoutes,
+	keyRoutes, recordRoutes, slotRoutes, replayRoutes, recordedRoutes, sanctionRoutes,
 }
 
 // public are what everybody may get.

@@ -63,8 +63,8 @@ type Config struct {
 	// Logins counts failed logins. Nil counts none.
 	Logins *abuse.Logins
 
-	// LookOnly leaves out every endpoint but status, buckets, nodes, me and explain,
-	// so that nothing can be changed.
+	// LookOnly leaves out every endpoint but status, buckets, nodes, me, explain and
+	// those that find and settle replays. Nothing else can be changed.
 	LookOnly bool
 
 	// Log receives errors that callers are not told. The default is slog.Default().
@@ -123,7 +123,7 @@ func Handler(config Config) (http.Handler, error) {
 		return nil, err
 	}
 	if config.LookOnly {
-		return s.mux(lookRoutes), nil
+		return s.mux(lookRoutes, recordedRoutes), nil
 	}
 	return s.mux(routes...), nil
 }

@@ -77,6 +77,8 @@ func trustBody(route, entity string) string {
 		return fmt.Sprintf(`{"takes":[{"entity":%q}]}`, entity)
 	case "POST /v1/adjust":
 		return fmt.Sprintf(`{"entity":%q,"cost":{"rpm":1}}`, entity)
+	case "POST /v1/replays/lookup", "POST /v1/replays/forget", "POST /v1/replays/settle":
+		return fmt.Sprintf(`{"entity":%q,"method":"POST","route":"orders","key":"k"}`, entity)
 	case "POST /v1/leases/{id}/commit", "PATCH /v1/leases/{id}":
 		return `{"costs":{"rpm":1}}`
 	}
@@ -131,14 +133,16 @@ func TestTheTrustTable(t *testing.T) {
 					if strings.HasPrefix(path, "/v1/entities") {
 						path = strings.Replace(path, "{id}", entity, 1)
 					}
+					if strings.HasPrefix(path, "/v1/replays") {
+						path += "?entity=" + entity
+					}
 					path = strings.NewReplacer("{entity}", entity, "{", "", "}", "").Replace(path)
 					want := false
 					switch may[who.role] {
 					case "yes":
 						want = true
 					case "own":
-						want = own || pattern == "/v1/me"
-						want = want && !(pattern == "/v1/me" && who.everywhere) // they are nobody in particular
+						want = (own || pattern == "/v1/me") && !who.everywhere // they are nobody in particular
 					case "all":
 						want = who.everywhere
 					case "":

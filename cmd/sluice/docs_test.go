@@ -40,13 +40,13 @@ var granted = []struct{ page, command, before string }{
 		"mkdir config && sed -n '/^```yaml/,/^```/{//!p}' $repository/docs/envoy.md >config/shop.yaml"},
 	{"docs/operations.md", "sluice serve --store redis://127.0.0.1:6379 --catalog postgres://localhost/sluice \\\n" +
 		"  --policy policy.yaml --admin-listen 127.0.0.1:9090 --log json", "cp examples/rest-api.yaml policy.yaml"},
-	{"docs/operations.md", "sluice replays lookup POST /orders 8e03978e", crashed},
-	{"docs/operations.md", "sluice replays settle POST /orders 8e03978e --status 201 --body answer.json", "echo '{}' >answer.json;" + crashed},
+	{"docs/operations.md", "sluice replays lookup POST orders 8e03978e --entity user:42", crashed},
+	{"docs/operations.md", "sluice replays settle POST orders 8e03978e --entity user:42 --status 201 --body answer.json", "echo '{}' >answer.json;" + crashed},
 }
 
 // crashed leaves an order behind whose process has crashed.
-const crashed = `sluice replays claim POST /orders 8e03978e --life 100ms &&
-	until sluice replays lookup POST /orders 8e03978e | grep crashed; do :; done`
+const crashed = `sluice replays claim POST orders 8e03978e --entity user:42 --life 100ms &&
+	until sluice replays lookup POST orders 8e03978e --entity user:42 | grep crashed; do :; done`
 
 // longRunning are commands that end only when they are told to.
 var longRunning = regexp.MustCompile(`^([A-Z_]+=\S+\s+)*sluice (serve|gateway|local)\b`)

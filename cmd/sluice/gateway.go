@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/gateway"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/httplimit/abuse"
+	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/server"
 )
@@ -36,9 +37,11 @@ func gatewayCommand() *cobra.Command {
 		Long: `Streams, WebSockets and HTTP/2 pass through unchanged.
 
 The address of --admin-listen also answers status, explain and top, which
-change nothing: sluice top --server http://ADDRESS. From other machines they
+change nothing, and replays, which finds and settles writes that were sent
+through the gateway: sluice top --server http://ADDRESS. From other machines they
 need an API key with the scope sluice:read, a token of --tokens, or a
-certificate of --tls-client-ca; metrics need one of the latter two.
+certificate of --tls-client-ca; metrics need one of the latter two. About
+replays callers may ask with their own key.
 
 Signals:
   TERM and INT finish the requests in flight and stop; HUP reloads the policy.`,
@@ -114,7 +117,7 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		if err != nil {
 			return err
 		}
-		if err := s.look(admin, f.onAdmin(access), f.alerts, log); err != nil {
+		if err := s.look(admin, f.onAdmin(access), keeper, f.alerts, log); err != nil {
 			return err
 		}
 		run.oversee("admin-listen", admin)
@@ -146,10 +149,10 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 	return err
 }
 
-// look adds the endpoints of the HTTP API that only look.
-func (s *stack) look(mux *http.ServeMux, access server.Access, alerts catalog.Thresholds, log *slog.Logger) error {
+// look adds the endpoints of the HTTP API that look, and those about replays.
+func (s *stack) look(mux *http.ServeMux, access server.Access, keeper *idempotency.Keeper, alerts catalog.Thresholds, log *slog.Logger) error {
 	handler, err := server.Handler(server.Config{
-		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Gate: s.gate, StoreState: s.storeState(), Nodes: s.nodes,
+		Limiter: s.limiter, Catalog: s.catalog, Activity: s.activity, Gate: s.gate, Replays: keeper, StoreState: s.storeState(), Nodes: s.nodes,
 		Thresholds: alerts, Access: access, Logins: s.logins, LookOnly: true, Log: log,
 	})
 	if err != nil {

@@ -23,6 +23,11 @@ var lookAt = map[string]string{
 	"GET /v1/nodes":                      "",
 	"POST /v1/explain":                   `{"entity":"alice","resource":"api"}`,
 	"POST /v1/explain/request":           `{"path":"/"}`,
+	"GET /v1/replays":                    "",
+	"GET /v1/replays/stats":              "",
+	"POST /v1/replays/lookup":            "{}", // 400: there is no method
+	"POST /v1/replays/forget":            "{}",
+	"POST /v1/replays/settle":            "{}",
 }
 
 // A gateway answers on its admin address what a server does, but nothing that

@@ -20,28 +20,49 @@ import (
 func replaysCommand() *cobra.Command {
 	return branch(&cobra.Command{
 		Use: "replays", Short: "manage stored responses of idempotent writes",
-		Long: `A response is found by namespace, method, route and idempotency key.`,
+		Long: `A response is found by namespace, method, route and idempotency key, and by the
+entity that sent the request through a gateway. There the route is the name that the
+policy gives it. Who has an API key or token without a role finds their own.`,
 		Example: `sluice replays stats
-sluice replays lookup POST /orders KEY`,
+sluice replays lookup POST orders KEY --entity user:42`,
 	}, replayStatsCommand(), replayRecentCommand(), replayLookupCommand(), replayForgetCommand(), replaySettleCommand(),
 		replayClaimCommand(), replayExtendCommand(), replayCompleteCommand(), replayReleaseCommand())
 }
 
 const replayArgs = "METHOD ROUTE KEY"
 
+// whose says whose records a command is about.
+type whose struct{ entity string }
+
+func (w *whose) define(f *pflag.FlagSet) {
+	f.StringVar(&w.entity, "entity", "", "`name` of whoever sent the requests through a gateway, such as user:42 or ip:203.0.113.7")
+}
+
+// tenant is the entity's; the server knows the namespace.
+func (w *whose) tenant() string {
+	if w.entity == "" {
+		return ""
+	}
+	return idempotency.Tenant("", w.entity)
+}
+
 // scope is what the arguments of a command about one key name.
-func (c *call) scope() idempotency.Scope {
-	return idempotency.Scope{Method: strings.ToUpper(c.arg(0)), Route: c.arg(1), Key: c.arg(2)}
+func (w *whose) scope(c *call) idempotency.Scope {
+	return idempotency.Scope{Tenant: w.tenant(), Method: strings.ToUpper(c.arg(0)), Route: c.arg(1), Key: c.arg(2)}
 }
 
 func replayStatsCommand() *cobra.Command {
+	var w whose
 	var everyone bool
 	return online(&cobra.Command{
 		Use: "stats", Short: "show counters of first runs, replays and conflicts",
 		Example: `sluice replays stats
 sluice replays stats --everyone --json`,
-	}, func(f *pflag.FlagSet) { f.BoolVar(&everyone, "everyone", false, "all namespaces together") }, func(ctx context.Context, c *call) error {
-		s, err := c.client.ReplayStats(ctx, everyone)
+	}, func(f *pflag.FlagSet) {
+		w.define(f)
+		f.BoolVar(&everyone, "everyone", false, "all namespaces together")
+	}, func(ctx context.Context, c *call) error {
+		s, err := c.client.ReplayStats(ctx, idempotency.Query{Tenant: w.tenant(), Everyone: everyone})
 		return c.printAnswer(err, fields{
 			{"first runs", number(s.FirstRuns)}, {"replays", number(s.Replays)}, {"conflicts", number(s.Conflicts)},
 			{"mismatches", number(s.Mismatches)}, {"takeovers", number(s.Takeovers)}, {"outcome unknown", number(s.Unknown)},
@@ -53,16 +74,18 @@ sluice replays stats --everyone --json`,
 }
 
 func replayRecentCommand() *cobra.Command {
+	var w whose
 	var everyone bool
 	var most int
 	return online(&cobra.Command{
 		Use: "recent", Short: "list the latest replays",
 		Example: "sluice replays recent --max 20",
 	}, func(f *pflag.FlagSet) {
+		w.define(f)
 		f.BoolVar(&everyone, "everyone", false, "all namespaces")
 		f.IntVar(&most, "max", 100, "show at most this `number`, up to 1000")
 	}, func(ctx context.Context, c *call) error {
-		all, err := c.client.RecentReplays(ctx, everyone, most)
+		all, err := c.client.RecentReplays(ctx, idempotency.Query{Tenant: w.tenant(), Everyone: everyone, Max: most})
 		return printList(c, err, "replays", all, false, newTable("TENANT", "METHOD", "ROUTE", "KEY", "STATE", ">REPLAYS", "REPLAYED", "EXPIRES"), func(r *idempotency.Record) []string {
 			return []string{r.Scope.Tenant, r.Scope.Method, r.Scope.Route, r.Scope.Key, r.State.String(), number(r.Replays), moment(r.Replayed), moment(r.Expires)}
 		})
@@ -88,21 +111,23 @@ func recordFields(r *idempotency.Record, response *idempotency.Response) fields 
 }
 
 func replayLookupCommand() *cobra.Command {
+	var w whose
 	return online(&cobra.Command{
 		Use: "lookup " + replayArgs, Short: "show what is stored for a key; --json includes the response",
 		Example: "sluice replays lookup POST /orders 7d3e",
-	}, nil, func(ctx context.Context, c *call) error {
-		record, response, err := c.client.LookupReplay(ctx, c.scope())
+	}, w.define, func(ctx context.Context, c *call) error {
+		record, response, err := c.client.LookupReplay(ctx, w.scope(c))
 		return c.printAnswer(err, recordFields(&record, response).String())
 	})
 }
 
 func replayForgetCommand() *cobra.Command {
+	var w whose
 	return online(&cobra.Command{
 		Use: "forget " + replayArgs, Short: "delete what is stored for a key, so that the next request runs",
 		Example: "sluice replays forget POST /orders 7d3e",
-	}, nil, func(ctx context.Context, c *call) error {
-		return c.done(c.client.ForgetReplay(ctx, c.scope()), "forgotten")
+	}, w.define, func(ctx context.Context, c *call) error {
+		return c.done(c.client.ForgetReplay(ctx, w.scope(c)), "forgotten")
 	})
 }
 
@@ -145,6 +170,7 @@ func (r *responseFlags) response(c *call) (idempotency.Response, error) {
 }
 
 func replaySettleCommand() *cobra.Command {
+	var w whose
 	var r responseFlags
 	var never bool
 	return online(&cobra.Command{
@@ -154,6 +180,7 @@ func replaySettleCommand() *cobra.Command {
 		Example: `sluice replays settle POST /orders 7d3e --never-ran
 sluice replays settle POST /orders 7d3e --status 201 --body answer.json`,
 	}, func(f *pflag.FlagSet) {
+		w.define(f)
 		r.define(f)
 		f.BoolVar(&never, "never-ran", false, "it was not done")
 	}, func(ctx context.Context, c *call) error {
@@ -168,14 +195,18 @@ sluice replays settle POST /orders 7d3e --status 201 --body answer.json`,
 			}
 			response = &made
 		}
-		return c.done(c.client.SettleReplay(ctx, c.scope(), response), "settled")
+		return c.done(c.client.SettleReplay(ctx, w.scope(c), response), "settled")
 	})
 }
 
 // claimFlag is what claim answers and the others need.
-type claimFlag struct{ text string }
+type claimFlag struct {
+	whose
+	text string
+}
 
 func (k *claimFlag) define(f *pflag.FlagSet) {
+	k.whose.define(f)
 	f.StringVar(&k.text, "claim", "", "`token` that claim printed")
 }
 
@@ -209,7 +240,7 @@ elsewhere or was done. In that case --json prints the stored response.`,
 				return err
 			}
 		}
-		claim.Scope, claim.Life, claim.TTL = c.scope(), time.Duration(life), time.Duration(ttl)
+		claim.Scope, claim.Life, claim.TTL = token.scope(c), time.Duration(life), time.Duration(ttl)
 		if body != "" {
 			text, err := os.ReadFile(body)
 			if err != nil {
@@ -243,7 +274,7 @@ func replayExtendCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.done(c.client.ExtendReplay(ctx, c.scope(), t, time.Duration(life)), "extended")
+		return c.done(c.client.ExtendReplay(ctx, token.scope(c), t, time.Duration(life)), "extended")
 	})
 }
 
@@ -267,7 +298,7 @@ func replayCompleteCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.done(c.client.CompleteReplay(ctx, c.scope(), t, response, time.Duration(ttl)), "completed")
+		return c.done(c.client.CompleteReplay(ctx, token.scope(c), t, response, time.Duration(ttl)), "completed")
 	})
 }
 
@@ -281,6 +312,6 @@ func replayReleaseCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.done(c.client.ReleaseReplay(ctx, c.scope(), t), "released")
+		return c.done(c.client.ReleaseReplay(ctx, token.scope(c), t), "released")
 	})
 }
