@@ -116,6 +116,26 @@ func (d *Decision) Deciding() (Demand, Result) {
 	return d.Demands[d.Decider], d.Results[d.Decider]
 }
 
+// Reason returns why a take was refused without the store being asked: a local
+// quota decided, or the limit denies meanwhile. It is "" if the limit itself
+// refused, and if the take was allowed.
+func (d *Decision) Reason() string {
+	if d.Allowed || len(d.Demands) == 0 {
+		return ""
+	}
+	return reason(&d.Demands[d.Decider], d.Source, d.RetryAfter)
+}
+
+func reason(dm *Demand, from Source, retry time.Duration) string {
+	switch {
+	case from < Degraded || retry == Never: // which is known without the store
+		return ""
+	case dm.OnUnavailable == Deny || dm.Critical:
+		return "denied while the store is away"
+	}
+	return "local quota while the store is away"
+}
+
 // Err returns nil if the take was allowed, and a [*RefusedError] if not.
 func (d *Decision) Err() error {
 	if d.Allowed {
@@ -138,6 +158,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	when := fmt.Sprintf("retry in %s", e.RetryAfter)
+	if why := reason(&e.Demand, e.Source, e.RetryAfter); why != "" {
+		when = why + ", " + when
+	}
 	if e.RetryAfter == Never {
 		when = fmt.Sprintf("a cost of %s can never pass", e.Demand.Charge())
 	}

@@ -92,6 +92,17 @@ func TestRefusedError(t *testing.T) {
 		err.Error() != "refused by ann/api/rpm (100/minute, from tier): retry in 4.2s" {
 		t.Errorf("%v", err)
 	}
+	if d.Reason() != "" {
+		t.Errorf("a refusal that stands has the reason %q", d.Reason())
+	}
+	d.Source = sluice.Unknown
+	if err := d.Err(); err.Error() != "refused by ann/api/rpm (100/minute, from tier): local quota while the store is away, retry in 4.2s" {
+		t.Errorf("%v", err)
+	}
+	d.Demands[0].Critical = true
+	if d.Reason() != "denied while the store is away" {
+		t.Errorf("a critical limit: %q", d.Reason())
+	}
 	d.RetryAfter = sluice.Never
 	if err := d.Err(); err.Error() != "refused by ann/api/rpm (100/minute, from tier): a cost of 7 can never pass" {
 		t.Errorf("%v", err)

@@ -17,6 +17,7 @@ type decisionJSON struct {
 	Entity     string        `json:"entity"`
 	Granted    sluice.Amount `json:"granted"`
 	Source     string        `json:"source"`
+	Reason     string        `json:"reason"`
 	Repeated   bool          `json:"repeated"`
 	Lease      string        `json:"lease"`
 	Results    []resultJSON  `json:"results"`
@@ -78,6 +79,9 @@ func (j *decisionJSON) decision(namespace string, t *Take) (sluice.Decision, err
 		if r.Limit == j.Limit && r.Entity == j.Entity {
 			d.Decider = i
 		}
+	}
+	if j.Reason != "" && len(d.Demands) > 0 && d.Reason() != j.Reason { // not a local quota
+		d.Demands[d.Decider].OnUnavailable = sluice.Deny
 	}
 	return d, nil
 }

@@ -189,6 +189,7 @@ func (k *Bucket) RuleText() string {
 type BucketPage struct {
 	Buckets []Bucket `json:"buckets"`
 	Next    string   `json:"next"`
+	Store   string   `json:"store,omitempty"` // the state of a shared store, as in [Status]
 }
 
 // BucketQuery selects buckets: of an entity, of a resource, of both or all.

@@ -116,6 +116,8 @@ func (e *Explanation) String() string {
 	fmt.Fprintf(&b, "answer: %s, %d", e.Outcome, e.Status())
 	if !e.Outcome.Passes() {
 		fmt.Fprintf(&b, ": %s", e.Problem().Message)
+	} else if e.degraded() {
+		fmt.Fprintf(&b, " (%s: the store is away)", e.Decision.Source)
 	}
 	b.WriteByte('\n')
 	return b.String()
@@ -131,7 +133,9 @@ func (e *Explanation) state(a *catalog.Applied) string {
 	}
 	d, r := &e.Decision.Demands[i], &e.Decision.Results[i]
 	text := fmt.Sprintf("; bucket %s/%s of %s", d.Key.Resource, d.Key.Limit, cmp.Or(d.Key.Entity, "everyone"))
-	if !r.Unknown {
+	if r.Unknown {
+		text += ", what is left is not known"
+	} else {
 		text += fmt.Sprintf(", %s of %s left, cost %s", r.Remaining, d.Limit.Capacity(), d.Charge())
 	}
 	if !r.Fits {

@@ -16,6 +16,8 @@ const (
 	typeQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	typeCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	typeAbnormal = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+
+	titleCapacity = "Temporarily reduced capacity"
 )
 
 // Problem is the body of a response that turns a request away: a problem
@@ -78,7 +80,7 @@ func (c *Call) Problem() Problem {
 		p.Type, p.Status, p.Title, p.Code = typeAbnormal, http.StatusTooManyRequests, "Abnormal usage detected", "ERR_BANNED"
 		p.Message = "too many requests went on after they were refused"
 	default:
-		p.Type, p.Status, p.Title, p.Code = typeCapacity, http.StatusServiceUnavailable, "Temporarily reduced capacity", "ERR_LIMITER_UNAVAILABLE"
+		p.Type, p.Status, p.Title, p.Code = typeCapacity, http.StatusServiceUnavailable, titleCapacity, "ERR_LIMITER_UNAVAILABLE"
 		p.Message = "the limits cannot be checked now"
 	}
 	p.Detail = p.Message
@@ -102,6 +104,10 @@ func (c *Call) refusal(p *Problem) {
 	r := &c.Policy.Refusal
 	p.Type, p.Status, p.Code = typeQuota, http.StatusTooManyRequests, r.Code
 	p.Title = "Request cannot be satisfied as assigned quota has been exceeded"
+	reason := d.Reason()
+	if reason != "" {
+		p.Type, p.Title = typeCapacity, titleCapacity
+	}
 	if demand.Unannounced {
 		if p.Message = r.Message; p.Message == "" {
 			p.Message = "too many requests"
@@ -138,8 +144,8 @@ func (c *Call) refusal(p *Problem) {
 	}
 	why := "the limit %s%s (%s) is exhausted"
 	switch {
-	case d.Source >= sluice.Degraded:
-		why = "the limit %s%s (%s) has only a local quota while the store is away, and that is used up"
+	case reason != "":
+		why = "the limit %s%s (%s) was not asked: " + reason
 	case result.Held:
 		why = "what is left of the limit %s%s (%s) is held by nodes"
 	}

@@ -52,6 +52,28 @@ func TestDegradedAnswersSaySo(t *testing.T) {
 	if a.StatusCode != 429 || !strings.Contains(a.problem.Message, "local quota while the store is away") || strings.Contains(a.problem.Message, "exhausted") || a.problem.Upgrade != "" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
+	if !strings.HasSuffix(a.problem.Type, "#temporary-reduced-capacity") {
+		t.Errorf("it is of the type %s", a.problem.Type)
+	}
+}
+
+func TestExplanationsSayThatTheStoreIsAway(t *testing.T) {
+	store, err := failover.New(awayStore(t), failover.Config{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	for word, want := range map[string]string{
+		"degrade": "answer: allowed, 200 (degraded: the store is away)",
+		"deny":    "the limit a (1/hour) was not asked: denied while the store is away; retry in",
+	} {
+		text := "version: 1\nlimits: {a: {limit: 1/hour}}\non_unavailable: " + word + "\n"
+		g := gate(t, text, func(c *httplimit.Config) { c.Limiter = sluice.New(store) })
+		e := g.Explain(t.Context(), &httplimit.Request{Method: "GET", Path: "/", Remote: "192.0.2.1:1"}).String()
+		if !strings.Contains(e, want) || !strings.Contains(e, "what is left is not known") {
+			t.Errorf("%s: got\n%s", word, e)
+		}
+	}
 }
 
 func TestWithoutFailoverOnlyWhatAllowsPasses(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 //
 //	allowed, retryAfter (null for never), never, latestAfter, limit, entity,
 //	rule, capacity and remaining (of the one that decided), granted, source,
-//	repeated, lease, results
+//	reason, repeated, lease, results
 //
 // and of each result:
 //
@@ -59,6 +59,10 @@ func appendDecision(b []byte, d *sluice.Decision, lease string, own bool) []byte
 	b = appendTokens(b, d.Granted.Thousandths())
 	b = append(b, `,"source":`...)
 	b = appendString(b, d.Source.String())
+	if reason := d.Reason(); reason != "" {
+		b = append(b, `,"reason":`...)
+		b = appendString(b, reason)
+	}
 	if d.Repeated {
 		b = append(b, `,"repeated":true`...)
 	}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -174,10 +175,31 @@ func TestFiguresWithoutTheStoreAreAbsent(t *testing.T) {
 	store := must(memory.Open(memory.Config{Log: quiet}))(t)
 	guarded := must(failover.New(lost{store}, failover.Config{Log: quiet}))(t)
 	closes(t, guarded)
-	s := stage(t, func(c *server.Config) { c.Limiter = sluice.New(guarded) })
+	s := stage(t, func(c *server.Config) {
+		c.Limiter = sluice.New(guarded, sluice.WithObserver(c.Activity))
+		c.StoreState = func() string { return guarded.State().String() }
+	})
 	c := s.admin(t)
 	ctx := t.Context()
 	must(c.SetLimits(ctx, catalog.Scope{}, limits("rpm", "100/hour"), 0))(t)
+	var d sluice.Decision
+	for d.Allowed = true; d.Allowed; {
+		var err error
+		var refused *sluice.RefusedError
+		if d, err = c.Take(ctx, client.Take{Entity: "alice", Resource: "chat"}); err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+	}
+	if d.Reason() != "local quota while the store is away" {
+		t.Errorf("a take is refused because %q", d.Reason())
+	}
+	if err := guarded.Configure(failover.Config{Log: quiet, Quotas: map[string]failover.Quota{"": {Limit: sluice.Per(1000, time.Minute)}}}); err != nil {
+		t.Fatal(err)
+	}
+	refusal := s.raw(t, "POST", "/v1/take", `{"entity":"bob","resource":"chat","limits":{"rpm":"5/s"},"cost":2000}`, bearer(adminToken))
+	if refusal.json["never"] != true || refusal.json["reason"] != nil {
+		t.Errorf("a cost above the limit: %s", refusal.body)
+	}
 	r := s.raw(t, "GET", "/v1/status/alice/chat", "", bearer(adminToken))
 	var answer struct {
 		Alarm  *string
@@ -198,8 +220,12 @@ func TestFiguresWithoutTheStoreAreAbsent(t *testing.T) {
 		t.Errorf("the source is %v", source)
 	}
 	for _, resource := range []string{"chat", ""} {
-		if l := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: resource}))(t).Limits[0]; !l.Unknown || l.Upgrade || l.Alarm != "" || l.Source != "degraded" {
-			t.Errorf("%q: %+v", resource, l)
+		status := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: resource}))(t)
+		if l := status.Limits[0]; len(status.Limits) != 1 || l.Resource != "chat" || !l.Unknown || l.Upgrade || l.Alarm != "" || l.Source != "degraded" || l.Node.Limited != 1 {
+			t.Errorf("%q: %+v", resource, status.Limits)
+		}
+		if status.Store != "open" {
+			t.Errorf("%q: the store is %s", resource, status.Store)
 		}
 	}
 }

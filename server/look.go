@@ -69,13 +69,17 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 	if s.storeState != nil {
 		answer.Store = s.storeState()
 	}
-	inUse, err := s.inUse(r, who)
+	inUse, listed, err := s.inUse(r, who)
 	if err != nil {
 		return err
 	}
 	resources := []string{who.Resource}
 	if who.Resource == "" {
-		resources = used(who, key, inUse)
+		var asked []string // without a list, what this node knows
+		if !listed && s.activity != nil {
+			asked = s.activity.resources(who.Namespace, who.Entity)
+		}
+		resources = used(who, key, inUse, asked)
 	}
 	var keys []sluice.Key // of the limits
 	for _, resource := range resources {
@@ -134,12 +138,12 @@ const maxUsed = 50
 // inUse are the buckets of an entity that are in use: of a resource, or all, but
 // not the doors' own. The limits of a resource are told of even if they cannot
 // be listed.
-func (s *server) inUse(r *http.Request, who catalog.Subject) ([]sluice.Bucket, error) {
+func (s *server) inUse(r *http.Request, who catalog.Subject) (buckets []sluice.Bucket, listed bool, err error) {
 	page, err := s.limiter.List(r.Context(), sluice.Query{Namespace: who.Namespace, Entity: who.Entity, Resource: who.Resource, Max: 1000})
 	if err != nil && (who.Resource != "" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sluice.ErrUnavailable)) {
-		return nil, nil // without the store it is those that the policy declares
+		return nil, false, nil // without the store it is those that the policy declares, and that this node was asked for
 	}
-	return slices.DeleteFunc(page.Buckets, func(b sluice.Bucket) bool { return strings.HasPrefix(b.Key.Resource, "$") }), err
+	return slices.DeleteFunc(page.Buckets, func(b sluice.Bucket) bool { return strings.HasPrefix(b.Key.Resource, "$") }), err == nil, err
 }
 
 func find(buckets []sluice.Bucket, k sluice.Key) *sluice.Bucket {
@@ -161,10 +165,11 @@ func (s *server) leftover(b *sluice.Bucket) client.LimitStatus {
 	}
 }
 
-// used are the resources that an entity uses now, and those by which the policy
-// counts it or its key, in order; one without a name if there are none.
-func used(who catalog.Subject, key string, inUse []sluice.Bucket) []string {
-	var names []string
+// used are the resources that an entity uses now or has asked for, and those by
+// which the policy counts it or its key, in order; one without a name if there
+// are none.
+func used(who catalog.Subject, key string, inUse []sluice.Bucket, asked []string) []string {
+	names := asked
 	for i := range inUse {
 		names = append(names, inUse[i].Key.Resource)
 	}
@@ -221,7 +226,11 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 			all[i].Applies = &now
 		}
 	}
-	return list(w, client.BucketPage{Buckets: all, Next: page.Next}, nil)
+	answer := client.BucketPage{Buckets: all, Next: page.Next}
+	if s.storeState != nil {
+		answer.Store = s.storeState()
+	}
+	return list(w, answer, nil)
 }
 
 // applies is the limit of that name that is stored for an entity, whatever tier

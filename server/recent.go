@@ -2,6 +2,7 @@ package server
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +126,22 @@ func (sh *activityShard) makeRoom(most int) {
 		}
 	}
 	delete(sh.byKey, oldest)
+}
+
+// resources returns those that were asked for an entity, as far back as is
+// remembered.
+func (a *Activity) resources(namespace, entity string) (names []string) {
+	for i := range a.shards {
+		sh := &a.shards[i]
+		sh.mu.Lock()
+		for k := range sh.byKey {
+			if k.Namespace == namespace && k.Entity == entity && !strings.HasPrefix(k.Resource, "$") {
+				names = append(names, k.Resource)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return names
 }
 
 // Of returns the recent activity on a bucket, or zero if there was none.

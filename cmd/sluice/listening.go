@@ -46,7 +46,7 @@ func (l *listening) openLog(w io.Writer) (*slog.Logger, *alarm.Hook, error) {
 	if l.logFormat == "json" {
 		h = slog.NewJSONHandler(w, nil)
 	}
-	h = tracing.LogHandler(h)
+	h = newSparing(tracing.LogHandler(h))
 	if l.webhook == "" {
 		return slog.New(h), nil, nil
 	}

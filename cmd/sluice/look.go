@@ -128,13 +128,21 @@ func statusText(s *client.Status) string {
 	if away != "" {
 		text += fmt.Sprintf("what is left is not known (%s): the store is away\n", away)
 	}
-	if s.Store != "" && s.Store != failover.Normal.String() {
-		text += "the store is " + printable(s.Store) + ": local quotas decide for some or all\n"
+	if away := storeText(s.Store); away != "" {
+		text += away + "\n"
 	}
 	if upgrade {
 		text += "near a limit: a larger plan would help\n"
 	}
 	return text
+}
+
+// storeText tells people about a state of the store that is not normal.
+func storeText(state string) string {
+	if state == "" || state == failover.Normal.String() {
+		return ""
+	}
+	return "the store is " + printable(state) + ": local quotas decide for some or all"
 }
 
 // totals are what was ever taken from a bucket, for people.

@@ -145,7 +145,11 @@ func verdict(d *sluice.Decision) string {
 		if d.RetryAfter == sluice.Never {
 			fmt.Fprintf(&b, ": it can never pass, the capacity is %s", demand.Limit.Capacity())
 		} else {
-			fmt.Fprintf(&b, ": try again in %s", span(d.RetryAfter))
+			b.WriteString(": ")
+			if reason := d.Reason(); reason != "" {
+				b.WriteString(reason + ", ")
+			}
+			fmt.Fprintf(&b, "try again in %s", span(d.RetryAfter))
 			if result.LatestAfter > d.RetryAfter {
 				fmt.Fprintf(&b, ", at the latest in %s", span(result.LatestAfter))
 			}
@@ -154,7 +158,7 @@ func verdict(d *sluice.Decision) string {
 	if d.Repeated {
 		b.WriteString(", as answered before")
 	}
-	if d.Source == sluice.Degraded || d.Source == sluice.Unknown {
+	if d.Source >= sluice.Degraded && d.Reason() == "" {
 		fmt.Fprintf(&b, " (%s: the store is away)", d.Source)
 	}
 	return printable(b.String())

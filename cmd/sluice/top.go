@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -51,16 +52,19 @@ sluice top --once | head`,
 type look struct {
 	at      time.Time
 	buckets []client.Bucket
-	more    bool // there are buckets that were not looked at
+	more    bool   // there are buckets that were not looked at
+	store   string // the state of a shared store
 	err     error
 }
 
 func (t *topFlags) look(ctx context.Context, c *call) look {
+	var store string
 	all, more, err := collect(c, length(t.most), func(p client.Page) ([]client.Bucket, string, error) {
 		page, err := c.client.Buckets(ctx, client.BucketQuery{Entity: t.entity, Resource: t.resource, Page: p})
+		store = page.Store
 		return page.Buckets, page.Next, err
 	})
-	return look{time.Now(), all, more, err}
+	return look{time.Now(), all, more, store, err}
 }
 
 func asked(b *client.Bucket) int64 {
@@ -104,6 +108,9 @@ func (t *topFlags) run(ctx context.Context, c *call) error {
 		if ok {
 			return t.watch(ctx, c, terminal, first)
 		}
+	}
+	if away := storeText(first.store); away != "" {
+		fmt.Fprintln(c.stderr, away) //nolint:errcheck // the table matters more
 	}
 	first.sort(t.order)
 	return printList(c, nil, "buckets", first.buckets, first.more,
@@ -154,7 +161,7 @@ func (t *topFlags) watch(ctx context.Context, c *call, on *terminal, now look) (
 		case <-resized.C:
 		case next := <-looks:
 			if next.err != nil { // what was seen last stays, with the error
-				next.buckets, next.more, next.at, next.err = now.buckets, now.more, now.at, c.trouble(next.err)
+				next.buckets, next.more, next.store, next.at, next.err = now.buckets, now.more, now.store, now.at, c.trouble(next.err)
 			}
 			now = next
 		case key, ok := <-on.keys:

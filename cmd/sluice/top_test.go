@@ -90,6 +90,17 @@ func TestTopColoursByAlarm(t *testing.T) {
 	}
 }
 
+func TestTopShowsTheStateOfTheStore(t *testing.T) {
+	for state, want := range map[string]bool{"": false, "normal": false, "testing": true} {
+		now := exampleLook()
+		now.store = state
+		f := (&topFlags{order: "u"}).draw(&call{}, now, 80, 8)
+		if text := textOf(80, f.cells); strings.Contains(text, "the store is testing: local quotas decide") != want {
+			t.Errorf("%q: got\n%s", state, text)
+		}
+	}
+}
+
 // A server that goes away leaves what was seen last, and says so.
 func TestTopShowsErrors(t *testing.T) {
 	now := exampleLook()

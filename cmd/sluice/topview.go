@@ -158,11 +158,15 @@ func (t *topFlags) draw(c *call, now *look, width, height int) *frame {
 	return f
 }
 
-// drawKeys is the last line: what the keys do, or what went wrong.
+// drawKeys is the last line: what the keys do, or what goes wrong.
 func (t *topFlags) drawKeys(f *frame, now *look) {
 	y := f.height - 1
 	if now.err != nil {
 		f.put(0, y, f.width, red, printable(now.err.Error()))
+		return
+	}
+	if away := storeText(now.store); away != "" {
+		f.put(0, y, f.width, red, away)
 		return
 	}
 	x := 0
