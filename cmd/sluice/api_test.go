@@ -151,6 +151,10 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		namespace list
 		namespace delete shop --yes
 
+		nodes
+		sanctions list
+		sanctions lift key:nobody
+
 		slots plan set mail --window 1m
 		slots plan get mail
 		slots plan list
