@@ -14,6 +14,9 @@ SOAKCOUNT ?= 20
 SOAKFUZZ ?= 2m
 SOAKOUTAGE ?= 30s
 
+# How many keyed writes soak sends through a gateway that fails in every way.
+SOAKWRITES ?= 10000
+
 # How many simulated worlds are played, and which is the first; and how many by
 # soak.
 WORLDS ?= 1000
@@ -106,6 +109,8 @@ soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m)
 	$(say) "Redis killed under load for $(SOAKOUTAGE)"
 	@mkdir -p bin
 	@go test -count 1 -timeout 30m -v -run '^TestOutageTimeline$$' ./failover -args -outage.length $(SOAKOUTAGE) -outage.picture $(CURDIR)/bin/outage.svg
+	$(say) "$(SOAKWRITES) keyed writes under drops, time-outs and kills"
+	@go test -count 1 -timeout 1h -v -run '^TestWritesRunOnce$$' ./cmd/sluice -args -writes.count $(SOAKWRITES)
 	$(say) "fuzzing, $(SOAKFUZZ) each"
 	@scripts/fuzz $(SOAKFUZZ)
 

@@ -39,7 +39,8 @@ type Route struct {
 	TTL time.Duration
 
 	// Life is how long a claim stands unless it is extended: so long after a
-	// crash a run counts as going on. Runs that take longer extend it. 0 means 30 s.
+	// crash a run counts as going on. Runs that take longer extend it. 0 means
+	// 30 s, or MaxRun if that is shorter.
 	Life time.Duration
 
 	// MaxRun ends the context of a run that takes longer, and extends its
@@ -145,8 +146,8 @@ var neverStored = []int{401, 403, 408, 409, 425, 429, 503}
 // prepared before it is used, and not changed after.
 func (r *Route) Prepare() error {
 	setDefault(&r.TTL, defaultTTL)
-	setDefault(&r.Life, min(defaultLife, r.TTL))
 	setDefault(&r.MaxRun, min(defaultMaxRun, r.TTL))
+	setDefault(&r.Life, min(defaultLife, max(r.MaxRun, MinLife)))
 	setDefault(&r.MaxBody, defaultBody)
 	setDefault(&r.MaxBuffer, defaultBody)
 	bad := func(field string, value any, reason string) error {
