@@ -94,6 +94,10 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 	if err != nil {
 		return err
 	}
+	if f.replaysApart() {
+		log.Warn("replays are kept in a file of this machine, while limits are shared: a repeated write that reaches another gateway runs again; give all gateways the same --replays",
+			"replays", cmp.Or(f.replays.address, f.catalog.address))
+	}
 	g, err := gateway.New(gateway.Config{
 		Upstream: f.upstream, Gate: s.gate, Inner: httplimit.Idempotent(keeper),
 		MaxBody: f.maxBody, ResponseTimeout: time.Duration(f.timeout), Log: log,

@@ -88,10 +88,12 @@ func (p *places) define(f *pflag.FlagSet) {
 	p.store.define(f, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot (serve without this: beside the catalog), redis://…, rediss://…, "+
 		"redis+sentinel://…, redis+cluster://… or postgres://…")
 	p.catalog.define(f, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
+	p.replays.define(f, "replays", "", "`place` of the responses of idempotent writes, which all gateways have to share: a file, postgres://… or redis://… (default the catalog's)")
 	p.store.connecting(f)
 	f.StringVar(&p.store.replica, "store-replica", "", "`address` of a Redis replica from which lists are read while it is at most 500 ms behind; takes never are")
 	f.IntVar(&p.store.replicas, "store-replicas", 0, "`number` of Redis replicas that must acknowledge a take of a critical limit; with fewer its outcome is unknown")
 	p.catalog.connecting(f)
+	p.replays.connecting(f)
 	choose(f, &p.migrate, "migrate", "on", "create and migrate schemas at the start; off leaves that to sluice migrate", "on", "off")
 	f.IntVar(&p.memoryBuckets, "memory-buckets", 0, "most buckets of a store in memory, as a `number` (default 5 million)")
 	f.Int64Var(&p.memoryBytes, "memory-bytes", 0, "most memory of a store in memory, in `bytes` (default 512 MiB)")

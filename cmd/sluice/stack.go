@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ import (
 	pgslots "github.com/sluice-go/sluice/postgres/slotstore"
 	"github.com/sluice-go/sluice/redis"
 	redislimits "github.com/sluice-go/sluice/redis/limitstore"
+	redisreplays "github.com/sluice-go/sluice/redis/replaystore"
 	"github.com/sluice-go/sluice/schedule"
 	"github.com/sluice-go/sluice/server"
 	sqlitecatalog "github.com/sluice-go/sluice/sqlite/catalogstore"
@@ -42,6 +44,7 @@ import (
 type places struct {
 	store   database // memory, or the address of Redis or PostgreSQL
 	catalog database // a file, or the address of PostgreSQL
+	replays database // a file, or the address of PostgreSQL or Redis; "" for the catalog's
 	migrate string   // on, or off
 	policy  string   // a file; "" for the sample
 	hold    bool     // hold tokens ahead of need
@@ -318,6 +321,56 @@ func openShared(ctx context.Context, p *places, timeout time.Duration, log *slog
 	return nil, fmt.Errorf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(p.store.address))
 }
 
+// openReplays opens what keeps the responses of idempotent writes, unless it is
+// the catalog's file.
+func (s *stack) openReplays(ctx context.Context, p *places, log *slog.Logger) error {
+	place := &p.replays
+	if place.address == "" {
+		place = &p.catalog
+	}
+	switch {
+	case s.replays != nil:
+	case place.isPostgres():
+		config, err := place.postgres(p.migrate, log)
+		if err != nil {
+			return err
+		}
+		store, err := pgreplays.Open(ctx, config)
+		if err != nil {
+			return err
+		}
+		s.replays, s.pools["replays"] = store, store
+		s.closers = append(s.closers, store.Close)
+	case strings.HasPrefix(place.address, "redis"):
+		config, err := place.redis(log)
+		if err != nil {
+			return err
+		}
+		store, err := redisreplays.Open(ctx, config)
+		if err != nil {
+			return err
+		}
+		s.replays = store
+		s.closers = append(s.closers, store.Close)
+	default:
+		db, err := place.sqlite(ctx, p.migrate)
+		if err != nil {
+			return err
+		}
+		s.replays = sqlitereplays.New(db, nil)
+		s.closers = append(s.closers, db.Close)
+	}
+	return nil
+}
+
+// replaysApart reports whether nodes that share their limits keep replays each
+// for itself, so that a repeat that reaches another node runs again.
+func (p *places) replaysApart() bool {
+	shared := !strings.HasPrefix(p.store.address, "memory")
+	place := cmp.Or(p.replays.address, p.catalog.address)
+	return shared && !strings.HasPrefix(place, "redis") && !strings.HasPrefix(place, "postgres")
+}
+
 // openCatalog opens what knows entities, stored limits, keys, usage, slots and
 // replays.
 func (s *stack) openCatalog(ctx context.Context, p *places, log *slog.Logger) (*catalog.Recorder, error) {
@@ -337,20 +390,21 @@ func (s *stack) openCatalog(ctx context.Context, p *places, log *slog.Logger) (*
 			return nil, err
 		}
 		s.closers = append(s.closers, slots.Close)
-		replays, err := pgreplays.Open(ctx, config)
-		if err != nil {
-			return nil, err
-		}
-		s.closers = append(s.closers, replays.Close)
-		store, s.slots, s.replays = cat, slots, replays
-		s.pools["catalog"], s.pools["slots"], s.pools["replays"] = cat, slots, replays
+		store, s.slots = cat, slots
+		s.pools["catalog"], s.pools["slots"] = cat, slots
 	} else {
 		db, err := p.catalog.sqlite(ctx, p.migrate)
 		if err != nil {
 			return nil, err
 		}
 		s.closers = append(s.closers, db.Close)
-		store, s.slots, s.replays = sqlitecatalog.New(db), sqliteslots.New(db), sqlitereplays.New(db, nil)
+		store, s.slots = sqlitecatalog.New(db), sqliteslots.New(db)
+		if p.replays.address == "" {
+			s.replays = sqlitereplays.New(db, nil)
+		}
+	}
+	if err := s.openReplays(ctx, p, log); err != nil {
+		return nil, err
 	}
 	var err error
 	if s.catalog, err = catalog.Open(ctx, catalog.Config{Store: store, TTL: time.Duration(p.cacheTTL), Log: log}); err != nil {
