@@ -106,7 +106,13 @@ func (l *Limiter) Settle(ctx context.Context, s Settlement) (Decision, error) {
 	}
 	err := l.store.Settle(ctx, &s, &d)
 	for i := range d.Demands { // some stores remember what was asked, others what was charged
-		d.Demands[i].Cost = d.Demands[i].Charge()
+		demand := &d.Demands[i]
+		demand.Cost = demand.Charge()
+		for _, cost := range s.Costs {
+			if cost.Limit == demand.Key.Limit {
+				demand.Cost = cost.Cost // from now on
+			}
+		}
 	}
 	l.consumed(&d, err, false)
 	l.lines.wakeAll(&d)

@@ -3,7 +3,9 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -182,7 +184,8 @@ func refusal(c *httplimit.Call) error {
 	if len(p.Violated) > 0 {
 		quota := &errdetails.QuotaFailure{}
 		for _, limit := range p.Violated {
-			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: limit, Description: p.Message})
+			i := slices.Index(c.Labels, limit)
+			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: limit, Description: violation(&c.Decision.Demands[i], &c.Decision.Results[i])})
 		}
 		details = append(details, quota)
 	}
@@ -201,4 +204,12 @@ func refusal(c *httplimit.Call) error {
 		s = with
 	}
 	return s.Err()
+}
+
+// violation is what one limit says to a call that it has no room for.
+func violation(d *sluice.Demand, r *sluice.Result) string {
+	if r.RetryAfter == sluice.Never {
+		return fmt.Sprintf("%s, level %s: a cost of %s can never pass", d.Limit, d.Level, d.Charge())
+	}
+	return fmt.Sprintf("%s, level %s: room in %s", d.Limit, d.Level, max(r.RetryAfter.Round(time.Millisecond), time.Millisecond))
 }

@@ -156,7 +156,7 @@ func TestUnaryCallsAreLimited(t *testing.T) {
 			delay := d.RetryDelay.AsDuration()
 			found["retry"] = delay > 19*time.Minute && delay <= 20*time.Minute
 		case *errdetails.QuotaFailure:
-			found["quota"] = len(d.Violations) == 1 && d.Violations[0].Subject == "global"
+			found["quota"] = len(d.Violations) == 1 && d.Violations[0].Subject == "global" && strings.HasPrefix(d.Violations[0].Description, "3/hour, level ")
 		case *errdetails.ErrorInfo:
 			found["info"] = d.Reason == "ERR_RATE_LIMIT" && d.Metadata["tier"] == "free" && d.Metadata["limit"] == "global" && d.Metadata["rule"] == "3/hour"
 		case *errdetails.Help:

@@ -85,7 +85,7 @@ func TestARefusalHasTheNumbers(t *testing.T) {
 	s := serve(t, g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	ask(t, s.URL, "GET", "/big")
 	p := ask(t, s.URL, "GET", "/big").problem
-	if p.Rule != "100/minute burst 20" || p.Capacity == nil || p.Capacity.String() != "20" || p.Remaining == nil || p.Remaining.String() != "5" {
+	if p.Rule != "100/minute burst 20" || p.Level != "resource" || p.Capacity == nil || p.Capacity.String() != "20" || p.Remaining == nil || p.Remaining.String() != "5" {
 		t.Errorf("%+v", p)
 	}
 }

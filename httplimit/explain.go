@@ -3,6 +3,7 @@ package httplimit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/identity"
 )
 
@@ -28,8 +30,14 @@ type Explanation struct {
 	// if neither was looked at or the caller is on neither.
 	Listed string
 
+	// BadKey says what is wrong with the request's idempotency key, which the
+	// gateway answers 400 to; nil if nothing is.
+	BadKey error
+
 	request *Request
 }
+
+var errNoKey = errors.New("the endpoint demands an Idempotency-Key")
 
 // Explain decides a request as [Gate.Decide] does, and consumes nothing.
 func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
@@ -37,6 +45,12 @@ func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
 	e.reset()
 	e.take.Peek = true
 	g.judge(ctx, r, &e.Call)
+	if rule := e.Route.Idempotency; rule != nil && e.Outcome.Passes() {
+		_, sent, err := idempotency.KeyOf(r.Header)
+		if e.BadKey = err; err == nil && !sent && rule.Required {
+			e.BadKey = errNoKey
+		}
+	}
 	switch {
 	case e.Route.Exempt:
 	case listed(&e.Policy.Deny, &e.Identity):
@@ -66,6 +80,14 @@ func (g *Gate) Explain(ctx context.Context, r *Request) *Explanation {
 			}
 		}
 	}
+	for i := range e.take.Demands {
+		if d := &e.take.Demands[i]; d.Key.Resource == guessResource {
+			e.Applied = append(e.Applied, catalog.Applied{
+				Entity: d.Key.Entity, Resource: d.Key.Resource, Limit: d.Key.Limit, Setting: catalog.Setting{Limit: d.Limit},
+				Level: d.Level, From: catalog.FromConfig, Label: guessLabel,
+			})
+		}
+	}
 	return e
 }
 
@@ -75,10 +97,24 @@ func (e *Explanation) Known() bool { return len(e.found) > 0 && e.found[0].Known
 // Status returns the status that the request would get, or 200 if it
 // would pass.
 func (e *Explanation) Status() int {
-	if e.Outcome.Passes() {
+	switch {
+	case e.BadKey != nil:
+		return http.StatusBadRequest
+	case e.Outcome.Passes():
 		return http.StatusOK
 	}
 	return e.Problem().Status
+}
+
+// Message returns why the request would not pass; "" if it would.
+func (e *Explanation) Message() string {
+	switch {
+	case e.BadKey != nil:
+		return e.BadKey.Error()
+	case e.Outcome.Passes():
+		return ""
+	}
+	return e.Problem().Message
 }
 
 // String returns the explanation in words.
@@ -114,8 +150,8 @@ func (e *Explanation) String() string {
 		fmt.Fprintf(&b, "  warning: %s\n", h)
 	}
 	fmt.Fprintf(&b, "answer: %s, %d", e.Outcome, e.Status())
-	if !e.Outcome.Passes() {
-		fmt.Fprintf(&b, ": %s", e.Problem().Message)
+	if why := e.Message(); why != "" {
+		fmt.Fprintf(&b, ": %s", why)
 	} else if e.degraded() {
 		fmt.Fprintf(&b, " (%s: the store is away)", e.Decision.Source)
 	}

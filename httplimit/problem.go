@@ -35,6 +35,7 @@ type Problem struct {
 	Tier       string         `json:"tier,omitempty"`
 	Limit      string         `json:"limit,omitempty"`      // the limit to wait longest for
 	Rule       string         `json:"rule,omitempty"`       // its rule: "100/hour"
+	Level      string         `json:"level,omitempty"`      // where its rule comes from
 	Capacity   *sluice.Amount `json:"capacity,omitempty"`   // what it has when nothing is used
 	Remaining  *sluice.Amount `json:"remaining,omitempty"`  // what is not used; absent if that is not known
 	RetryAfter *int64         `json:"retryAfter,omitempty"` // seconds; absent if waiting does not help
@@ -117,7 +118,7 @@ func (c *Call) refusal(p *Problem) {
 		}
 		return
 	}
-	p.Limit, p.Rule = c.Labels[d.Decider], demand.Limit.String()
+	p.Limit, p.Rule, p.Level = c.Labels[d.Decider], demand.Limit.String(), demand.Level.String()
 	capacity := demand.Limit.Capacity()
 	p.Capacity = &capacity
 	if d.Source < sluice.Degraded { // a local quota says nothing about what is left
@@ -135,7 +136,7 @@ func (c *Call) refusal(p *Problem) {
 		return
 	}
 	of := ""
-	if p.Tier != "" {
+	if p.Tier != "" && (demand.Level == sluice.LevelTier || demand.Level == sluice.LevelTierResource) {
 		of = fmt.Sprintf(" of the %s tier", p.Tier)
 	}
 	if p.RetryAfter == nil {

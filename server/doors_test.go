@@ -243,7 +243,7 @@ func compare(t *testing.T, w *world, q question, in map[string]*door, look, take
 	if q.tenant != "" {
 		headers["X-Tenant"] = q.tenant
 	}
-	explained := look.ask("POST", "/v1/explain/request", "", map[string]any{"method": "POST", "path": q.path + "?q=1#x", "key": q.key, "address": q.address, "headers": headers})
+	explained := look.ask("POST", "/v1/explain/request", "", map[string]any{"method": "POST", "path": q.path + "?q=1", "key": q.key, "address": q.address, "headers": headers})
 	type told struct {
 		door string
 		got  []finding

@@ -121,9 +121,10 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 		return badinput.Field("method", `""`, "must be the request's method, such as GET")
 	case q.Path == "" || q.Path[0] != '/':
 		return badinput.Field("path", q.Path, "must begin with /")
+	case strings.Contains(q.Path, "#"):
+		return badinput.Field("path", q.Path, "must have no #, which every door answers 400 to; as a part of a name it is %23")
 	}
-	path, _, _ := strings.Cut(q.Path, "#")
-	path, _, _ = strings.Cut(path, "?") // limits go by the path alone
+	path, _, _ := strings.Cut(q.Path, "?") // limits go by the path alone
 	asked := &httplimit.Request{Method: q.Method, Path: path, Header: http.Header{}}
 	for name, value := range q.Headers {
 		asked.Header.Set(name, value)
@@ -159,16 +160,13 @@ func (s *server) explainRequest(w http.ResponseWriter, r *http.Request, c *calle
 	answer := requestExplanation{
 		explanation: explanation{Text: e.String(), Tier: e.Tier, Known: e.Known()},
 		Endpoint:    e.Route.Endpoint, Pattern: e.Route.Pattern, Cost: e.Route.Cost,
-		Caller: e.Identity.Entity, List: e.Listed, Outcome: e.Outcome.String(), Status: e.Status(),
+		Caller: e.Identity.Entity, List: e.Listed, Outcome: e.Outcome.String(), Status: e.Status(), Message: e.Message(),
 	}
 	if answer.list(e.Applied, e.Hidden, "", ""); e.Identity.Entity != "" {
 		answer.KnownBy = e.Identity.Kind.String()
 	}
 	for i := range e.Applied {
 		answer.Applied[i].Label = e.Applied[i].Label
-	}
-	if !e.Outcome.Passes() {
-		answer.Message = e.Problem().Message
 	}
 	if len(e.Decision.Results) > 0 {
 		answer.Decision = appendDecision(nil, &e.Decision, "", c.own)

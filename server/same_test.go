@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -215,5 +216,61 @@ func TestExplainingWrongKeysIsNobodysUse(t *testing.T) {
 	usage := must(s.catalog.UsageSummary(ctx, "default", catalog.UsedQuery{From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}))(t)
 	if text := fmt.Sprintf("%+v", usage); strings.Contains(text, "explain") {
 		t.Error(text)
+	}
+}
+
+// TestRequestsAreExplainedAsTheGatewayAnswers: a # in the path, a key that is
+// demanded and missing, and the limit on wrong keys.
+func TestRequestsAreExplainedAsTheGatewayAnswers(t *testing.T) {
+	s := gated(t, shop+"idempotency: {orders: {match: POST /orders, required: true}}\n")
+	c, ctx := s.admin(t), t.Context()
+	var wrong *client.Error
+	if _, err := c.ExplainRequest(ctx, client.Request{Method: "GET", Path: "/a#b"}); !errors.As(err, &wrong) || wrong.Status != 400 || wrong.Field != "path" {
+		t.Error(err)
+	}
+	order := client.Request{Method: "POST", Path: "/orders", Address: "192.0.2.1"}
+	if e := must(c.ExplainRequest(ctx, order))(t); e.Status != 400 || !strings.Contains(e.Message, "Idempotency-Key") {
+		t.Errorf("%+v", e)
+	}
+	order.Headers = map[string]string{"Idempotency-Key": "17"}
+	if e := must(c.ExplainRequest(ctx, order))(t); e.Status != 200 || e.Message != "" {
+		t.Errorf("%+v", e)
+	}
+	e := must(c.ExplainRequest(ctx, client.Request{Method: "GET", Path: "/", Key: "wrong", Address: "192.0.2.1"}))(t)
+	if last := e.Applied[len(e.Applied)-1]; e.Status != 401 || last.Label != "invalid-credentials" || last.Rule.String() != "20/minute" {
+		t.Errorf("%+v", e.Applied)
+	}
+}
+
+// TestLeasesTellTheCostTheyHave after it was changed.
+func TestLeasesTellTheCostTheyHave(t *testing.T) {
+	s := stage(t, nil)
+	c, ctx := s.admin(t), t.Context()
+	lease, _, err := c.Acquire(ctx, client.Take{Entity: "alice", Cost: sluice.Tokens(5), Limits: map[string]sluice.Limit{"tpm": sluice.MustParse("100/hour")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cost := range []int64{7, 3} {
+		d := must(lease.Adjust(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(cost)}))(t)
+		if d.Demands[0].Cost != sluice.Tokens(cost) {
+			t.Errorf("adjusted to %d: %v", cost, d.Demands[0].Cost)
+		}
+	}
+	if d := must(lease.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(4)}))(t); d.Demands[0].Cost != sluice.Tokens(4) {
+		t.Errorf("committed: %v", d.Demands[0].Cost)
+	}
+}
+
+// TestARefusalNamesTheLevel, and the tier where the tier has the limit.
+func TestARefusalNamesTheLevel(t *testing.T) {
+	s := gated(t, shop)
+	c, ctx := s.admin(t), t.Context()
+	must(c.Take(ctx, client.Take{Entity: "ip:192.0.2.1", Resource: "search", Cost: sluice.Tokens(10)}))(t)
+	if e := must(c.ExplainRequest(ctx, client.Request{Method: "POST", Path: "/api/search", Address: "192.0.2.1"}))(t); strings.Contains(e.Message, "tier") {
+		t.Error(e.Message)
+	}
+	must(c.Take(ctx, client.Take{Entity: "ip:192.0.2.2", Resource: "global", Cost: sluice.Tokens(5)}))(t)
+	if e := must(c.ExplainRequest(ctx, client.Request{Method: "GET", Path: "/", Address: "192.0.2.2"}))(t); !strings.Contains(e.Message, "of the free tier") {
+		t.Error(e.Message)
 	}
 }

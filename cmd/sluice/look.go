@@ -107,7 +107,7 @@ func statusText(s *client.Status) string {
 	if len(s.Limits) == 0 {
 		return head + ": no limit applies\n"
 	}
-	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "FROM", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN",
+	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "LEVEL", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN",
 		">CONSUMED", ">TAKES", "LAST", ">WAITING", ">ALLOWED", ">LIMITED", ">FAILED")
 	upgrade, away := false, ""
 	for i := range s.Limits {

@@ -351,13 +351,19 @@ func greet(w io.Writer, f *serveFlags, run *group, access server.Access) error {
 	default:
 		fmt.Fprintf(&b, "  access    by token, API key or certificate; the admin API too\n")
 	}
-	fmt.Fprintf(&b, `
+	give := `  curl%[2]s -X PUT -d '{"limits":{"rpm":{"rule":"1000/minute"}}}' %[1]s/v1/limits/entities/alice
+`
+	try := `
 Try it (more than 20 times in a row, and it says when to come back):
   curl%[2]s -d '{"entity":"alice","resource":"api"}' %[1]s/v1/take
 
 Give alice more, and ask again:
-  curl%[2]s -X PUT -d '{"limits":{"rpm":{"rule":"1000/minute"}}}' %[1]s/v1/limits/entities/alice
-  curl%[2]s %[1]s/v1/status/alice/api
+` + give
+	if f.policy != "" { // it may have no limit for alice
+		try = "\nTry it:\n" + give + `  curl%[2]s -d '{"entity":"alice","resource":"api"}' %[1]s/v1/take
+`
+	}
+	fmt.Fprintf(&b, try+`  curl%[2]s %[1]s/v1/status/alice/api
 
 Stop it with Ctrl-C.
 `, at, token)

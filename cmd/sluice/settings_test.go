@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -56,21 +57,28 @@ func TestHintsThatCanBeTyped(t *testing.T) {
 	}
 }
 
-// TestTheGreetingsCommandsWork runs what serve says to try next, as it says it.
+// TestTheGreetingsCommandsWork runs what serve says to try next, as it says it,
+// also with a policy that has no limit for what it takes.
 func TestTheGreetingsCommandsWork(t *testing.T) {
-	p := begin(t, "serve", "--catalog", filepath.Join(t.TempDir(), "a.db"))
-	tried := 0
-	for line := range strings.Lines(p.greeting) {
-		command, ok := strings.CutPrefix(line, "  curl ")
-		if !ok {
-			continue
-		}
-		tried++
-		if out, err := exec.CommandContext(t.Context(), "sh", "-c", "curl -sS --fail-with-body "+command).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", command, err, out)
-		}
+	policy := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(policy, []byte("version: 1\nlimits: {logins: {per: ip, limit: 5/minute}}\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if tried != 3 {
-		t.Errorf("%d commands to try, want 3:\n%s", tried, p.greeting)
+	for _, flags := range [][]string{nil, {"--policy", policy}} {
+		p := begin(t, append([]string{"serve", "--catalog", filepath.Join(t.TempDir(), "a.db")}, flags...)...)
+		tried := 0
+		for line := range strings.Lines(p.greeting) {
+			command, ok := strings.CutPrefix(line, "  curl ")
+			if !ok {
+				continue
+			}
+			tried++
+			if out, err := exec.CommandContext(t.Context(), "sh", "-c", "curl -sS --fail-with-body "+command).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", command, err, out)
+			}
+		}
+		if tried != 3 {
+			t.Errorf("%d commands to try, want 3:\n%s", tried, p.greeting)
+		}
 	}
 }

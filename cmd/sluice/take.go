@@ -141,7 +141,7 @@ func verdict(d *sluice.Decision) string {
 		b.WriteString("refused")
 	} else {
 		demand, result := d.Deciding()
-		fmt.Fprintf(&b, "refused by %s of %s (%s, from %s)", demand.Key.Limit, demand.Key.Entity, demand.Limit, demand.Level)
+		fmt.Fprintf(&b, "refused by %s of %s (%s, level %s)", demand.Key.Limit, demand.Key.Entity, demand.Limit, demand.Level)
 		if d.RetryAfter == sluice.Never {
 			fmt.Fprintf(&b, ": it can never pass, the capacity is %s", demand.Limit.Capacity())
 		} else {
@@ -172,7 +172,7 @@ func decisionText(d *sluice.Decision, entity string) string {
 	for i := range d.Demands {
 		others = others || d.Demands[i].Key.Entity != entity
 	}
-	columns := []string{"LIMIT", "RULE", "FROM", ">TAKEN", ">LEFT", "FULL IN", ""}
+	columns := []string{"LIMIT", "RULE", "LEVEL", ">TAKEN", ">LEFT", "FULL IN", ""}
 	if others {
 		columns = append([]string{"ENTITY"}, columns...)
 	}

@@ -61,7 +61,7 @@ sluice usage list --resource chat --by day --from 30d`,
 
 func listUsage(ctx context.Context, c *call, u *usageFlags, most length, ask func(context.Context, catalog.UsedQuery) (catalog.UsedPage, error)) error {
 	all, more, err := readUsage(ctx, c, u, most, ask)
-	return printUsage(c, err, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+	return printUsage(c, err, all, more, newTable("START", "ENTITY", "RESOURCE", "LIMIT", ">CONSUMED", ">TAKES", "LAST"), func(r *catalog.Used) []string {
 		return []string{moment(r.Start), r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
 	})
 }
@@ -94,7 +94,7 @@ func usageSummaryCommand() *cobra.Command {
 sluice usage summary --resource chat --by day --from 2026-01-01 --to 2026-02-01`,
 	}, flags(u.define, most.define), func(ctx context.Context, c *call) error {
 		all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
-		return printUsage(c, err, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">AMOUNT", ">TAKES", "LAST"), func(r *catalog.Used) []string {
+		return printUsage(c, err, all, more, newTable("ENTITY", "RESOURCE", "LIMIT", ">CONSUMED", ">TAKES", "LAST"), func(r *catalog.Used) []string {
 			return []string{r.Entity, r.Resource, r.Limit, r.Amount.String(), number(r.Count), moment(r.Last)}
 		})
 	})
@@ -115,7 +115,7 @@ func resourceUsageCommand() *cobra.Command {
 	}, func(ctx context.Context, c *call) error {
 		u.resource = c.arg(0)
 		all, more, err := readUsage(ctx, c, &u, most, c.client.UsageSummary)
-		return printUsage(c, err, all, more, newTable("ENTITY", "LIMIT", ">AMOUNT", ">TAKES"), func(r *catalog.Used) []string {
+		return printUsage(c, err, all, more, newTable("ENTITY", "LIMIT", ">CONSUMED", ">TAKES"), func(r *catalog.Used) []string {
 			return []string{r.Entity, r.Limit, r.Amount.String(), number(r.Count)}
 		})
 	})
