@@ -22,8 +22,6 @@ var unrun = []struct{ page, command, reason, instead string }{
 	{"CONTRIBUTING.md", "make test", "this test is part of it", "make -n test"},
 	{"CONTRIBUTING.md", "make lint", "it takes a minute, and make test does it", "make -n lint"},
 	{"docs/operations.md", "docker compose -f deploy/compose.yaml up --build", "it needs a container engine and fetches images; the tests in deploy check the files", ""},
-	{"docs/failover.md", "go test ./failover -run TestOutageTimeline -v -args -outage.length 30s -outage.picture /tmp/outage.svg", "it takes minutes, and make soak does it",
-		"go test ./failover -list TestOutageTimeline -args -outage.length 30s -outage.picture /tmp/outage.svg | grep TestOutageTimeline"},
 	{"docs/world.md", "go test ./world -run '^TestWorlds$' -world.seed 1550", "the tests of world play it", "go test ./world -list TestWorlds -world.seed 1550 | grep TestWorlds"},
 	{"docs/world.md", "go test ./world -run '^TestWorlds$' -world.seed 1550 -world.without 0", "the tests of world play it", "go test ./world -list TestWorlds -world.without 0 | grep TestWorlds"},
 	{"docs/slots.md", "go test ./schedule -run 'KilledWriter|InProcesses' -v -slots.events 200000 -slots.seconds 60", "it takes minutes",
