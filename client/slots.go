@@ -90,6 +90,27 @@ func (c *Client) SlotWindow(ctx context.Context, plan string, at time.Time, p Pa
 	return ask[SlotPage](ctx, c, get(p.values("at", moment(at)), "slots", "plans", plan, "window"))
 }
 
+// FailedSlots lists the slots of a plan that have failed.
+func (c *Client) FailedSlots(ctx context.Context, plan string, p Page) (SlotPage, error) {
+	return ask[SlotPage](ctx, c, get(p.values(), "slots", "plans", plan, "failed"))
+}
+
+// RequeueSlot has an event that has failed tried again.
+func (c *Client) RequeueSlot(ctx context.Context, event, reason string) (schedule.Slot, error) {
+	r := post(nil, "slots", "events", event, "requeue")
+	r.query = values("reason", reason)
+	return ask[schedule.Slot](ctx, c, r)
+}
+
+// RequeueFailedSlots has all events of a plan that have failed tried again, and
+// returns how many.
+func (c *Client) RequeueFailedSlots(ctx context.Context, plan, reason string) (int, error) {
+	r := post(nil, "slots", "plans", plan, "requeue")
+	r.query = values("reason", reason)
+	answer, err := ask[struct{ Requeued int }](ctx, c, r)
+	return answer.Requeued, err
+}
+
 // FlushSlotPlans makes every node forget its cached plans.
 func (c *Client) FlushSlotPlans(ctx context.Context) error {
 	return c.do(ctx, post(nil, "slots", "flush"), nil)

@@ -25,6 +25,7 @@ func Slots(s *schedule.Scheduler) prometheus.Collector {
 			add(w, "rate_limiter_config_cache_misses_total", "Plans that had to be read.", st.CacheMisses)
 			add(w, "rate_limiter_slot_assignment_failures_total", "Events for which no window within reach had room.", st.Failures)
 			add(w, "rate_limiter_slots_leaked", "Slots that were assigned and never started, when last looked for; up to 1000 of a plan.", st.Leaked)
+			add(w, "rate_limiter_slots_broken", "Dispatchers that wait because what their work calls is down.", st.Broken)
 		}),
 		stats:    stats,
 		duration: prometheus.NewDesc("rate_limiter_slot_assignment_duration_seconds", "How long it took to assign an event, or a batch of them.", nil, nil),

@@ -19,6 +19,7 @@ const (
 	Released   Action = "released"    // the worker stopped before it started
 	Confirmed  Action = "confirmed"   // the owner has started it
 	Withdrawn  Action = "cancelled"   // it was taken back
+	Requeued   Action = "requeued"    // it had failed and is tried again
 	HandedOver Action = "handed-over" // something else runs it from here on
 	Reclaimed  Action = "reclaimed"   // nobody had started it
 	Purged     Action = "purged"      // it was reclaimed, and its event is assigned again

@@ -15,8 +15,10 @@ import (
 //     Repeating one of them changes nothing.
 //   - HandedOver ends a slot that nobody has claimed, for Worker to run its
 //     event. Repeating it changes nothing.
-//   - Withdrawn cancels a slot that is waiting, or was handed over to Worker. One
-//     that is cancelled stays so.
+//   - Withdrawn cancels a slot that is waiting, has failed or is leaked, or was
+//     handed over to Worker. One that is cancelled stays so.
+//   - Requeued has a slot that has failed wait again, as if it had never been
+//     tried, until Due. One that waits already stays as it is.
 //   - Reclaimed gives the room of a slot back that is waiting and was never
 //     claimed. The slot stays, as leaked. The store refuses it for a plan that is
 //     paused or dispatched.
@@ -74,11 +76,19 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 	case c.Action == Withdrawn && s.State == Cancelled:
 		return nil, false, nil
 	case c.Action == Withdrawn:
-		if s.State != Waiting && !s.handedTo(c.Worker) {
+		if s.State != Waiting && s.State != Failed && s.State != Leaked && !s.handedTo(c.Worker) {
 			return nil, false, conflict("too late to cancel")
 		}
+		room = s.State != Failed && s.State != Leaked // what failed has used it, and the other has given it back
 		s.State, s.Due = Cancelled, time.Time{}
-		return []Entry{e}, true, nil
+		return []Entry{e}, room, nil
+	case c.Action == Requeued && s.State == Waiting:
+		return nil, false, nil
+	case c.Action == Requeued:
+		if s.State != Failed {
+			return nil, false, conflict("has not failed")
+		}
+		s.State, s.Attempts, s.Due = Waiting, 0, c.Due
 	case c.Action == HandedOver && s.handedTo(c.Worker):
 		return nil, false, nil
 	case c.Action == HandedOver:

@@ -77,7 +77,7 @@ func (d *Dispatcher) renew(ctx context.Context) {
 
 // release gives back a slot that was not started.
 func (d *Dispatcher) release(ctx context.Context, s *Slot) {
-	d.finish(ctx, &Job{Slot: *s}, Released, d.s.clock.now(), "the dispatcher stopped")
+	d.finish(ctx, &Job{Slot: *s}, Released, d.s.clock.now(), "not started")
 }
 
 func (d *Dispatcher) finish(ctx context.Context, job *Job, action Action, due time.Time, detail string) {

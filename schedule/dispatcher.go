@@ -71,6 +71,12 @@ type DispatcherConfig struct {
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 
+	// BreakAfter is how many failures in a row have the dispatcher take what it
+	// calls for down. Then it tries one slot at a time, with pauses from a
+	// second up to a minute, until one succeeds, and those attempts do not
+	// count. Permanent errors are no such failures. 0 means 10.
+	BreakAfter int
+
 	// Name is the worker's name in the audit log. Empty means the host's
 	// name, the process id and a random part.
 	Name string
@@ -101,6 +107,7 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 	c.Life = cmp.Or(c.Life, 30*time.Second)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
 	c.Backoff = cmp.Or(c.Backoff, time.Second)
+	c.BreakAfter = cmp.Or(c.BreakAfter, 10)
 	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Minute)
 	if c.Name == "" {
 		host, err := os.Hostname()
@@ -122,6 +129,8 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 		return c, badinput.Field("life", c.Life, "must be 1s to 24h")
 	case c.MaxAttempts < 1 || c.MaxAttempts > 1000:
 		return c, badinput.Field("maxAttempts", c.MaxAttempts, "must be 1 to 1000")
+	case c.BreakAfter < 1:
+		return c, badinput.Field("breakAfter", c.BreakAfter, "must be at least 1")
 	case c.Backoff < 0 || c.MaxBackoff < c.Backoff || c.MaxBackoff > 24*time.Hour:
 		return c, badinput.Field("maxBackoff", c.MaxBackoff, "must be at least the first back-off and at most 24h")
 	}
@@ -151,8 +160,9 @@ type Dispatcher struct {
 	config DispatcherConfig
 	places chan struct{} // one for each piece of work at a time
 
-	mu     sync.Mutex
-	active map[Claim]context.CancelCauseFunc
+	mu      sync.Mutex
+	active  map[Claim]context.CancelCauseFunc
+	breaker breaker
 
 	running sync.WaitGroup
 }
@@ -165,6 +175,7 @@ func (s *Scheduler) NewDispatcher(c DispatcherConfig) (*Dispatcher, error) {
 	}
 	return &Dispatcher{
 		s: s, config: c, places: make(chan struct{}, c.Concurrency), active: map[Claim]context.CancelCauseFunc{},
+		breaker: breaker{after: c.BreakAfter},
 	}, nil
 }
 
@@ -194,6 +205,13 @@ func (d *Dispatcher) loop(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
+		if !d.mayStart(ctx) {
+			for i := range claimed {
+				d.release(ctx, &claimed[i])
+			}
+			claimed = nil
+			continue
+		}
 		if len(claimed) == 0 {
 			if claimed = d.claim(ctx); len(claimed) == 0 {
 				d.rest(ctx)
@@ -216,12 +234,31 @@ func (d *Dispatcher) loop(ctx context.Context) {
 	}
 }
 
+// mayStart reports whether the next slot may be tried. If not it has waited a
+// while: what the dispatcher calls is down, and a probe is running or comes later.
+func (d *Dispatcher) mayStart(ctx context.Context) bool {
+	d.mu.Lock()
+	wait, open := d.breaker.open(time.Now())
+	d.mu.Unlock()
+	if !open || wait <= 0 && len(d.places) == 0 {
+		return true
+	}
+	backoff.Sleep(ctx, min(max(wait, time.Millisecond), lookEvery))
+	return false
+}
+
 // claim takes the next slots that are due.
 func (d *Dispatcher) claim(ctx context.Context) []Slot {
 	now := d.s.clock.now()
+	most := d.config.prefetch()
+	d.mu.Lock()
+	if _, open := d.breaker.open(time.Now()); open {
+		most = 1
+	}
+	d.mu.Unlock()
 	slots, err := d.s.store.Claim(ctx, Claiming{
 		Namespace: d.s.namespace, Plan: d.config.Plan, Worker: d.config.Name,
-		Now: now, Until: now.Add(d.config.Life), Max: d.config.prefetch(),
+		Now: now, Until: now.Add(d.config.Life), Max: most,
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -313,17 +350,37 @@ func (d *Dispatcher) run(ctx context.Context, job *Job) {
 	started := d.s.clock.now()
 	err := d.work(ctx, job)
 	action, due, detail := Finished, time.Time{}, ""
+	_, permanent := errors.AsType[*permanentError](err)
+	down := d.saw(err != nil && !permanent)
 	if err != nil {
 		detail = trim(err.Error())
-		_, permanent := errors.AsType[*permanentError](err)
-		if permanent || job.Attempts >= d.config.MaxAttempts {
+		switch {
+		case down: // it does not count
+			action, due = Released, d.s.clock.now().Add(d.pause(1))
+		case permanent || job.Attempts >= d.config.MaxAttempts:
 			action = GaveUp
-		} else {
+		default:
 			action, due = Retried, d.s.clock.now().Add(d.pause(job.Attempts))
 		}
 		d.s.log.Warn("work on a slot failed", "plan", job.Plan, "event", job.Event, "attempt", job.Attempts, "next", action, "error", err)
 	}
 	d.finishStarted(ctx, job, action, due, detail, started)
+}
+
+// saw tells the breaker how an attempt ended, and reports whether it is open.
+func (d *Dispatcher) saw(failed bool) bool {
+	d.mu.Lock()
+	open, changed := d.breaker.saw(failed, time.Now())
+	d.mu.Unlock()
+	switch {
+	case changed && open:
+		d.s.stats.broken.Add(1)
+		d.s.log.Error("what the plan's work calls seems to be down; slots wait, and one at a time is tried", "plan", d.config.Plan)
+	case changed:
+		d.s.stats.broken.Add(-1)
+		d.s.log.Info("what the plan's work calls is up again", "plan", d.config.Plan)
+	}
+	return open
 }
 
 // work does the work; a panic is an error.

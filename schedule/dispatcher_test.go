@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,6 +306,41 @@ func TestDeadWorkersAreGivenUp(t *testing.T) {
 		stop()
 		if slot := r.state(t, "e0"); slot.State != schedule.Failed {
 			t.Errorf("%+v", slot)
+		}
+	})
+}
+
+// TestOutageBurnsNoAttempts has what the work calls go down for ten minutes. No
+// event fails, few are tried meanwhile, and all are done after.
+func TestOutageBurnsNoAttempts(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		const events = 50
+		r.assign(t, events)
+		up := time.Now().Add(10 * time.Minute)
+		var calls atomic.Int64
+		stop := r.run(t, schedule.DispatcherConfig{Work: func(context.Context, *schedule.Job) error {
+			if time.Now().Before(up) {
+				calls.Add(1)
+				return errors.New("connection refused")
+			}
+			return nil
+		}})
+		time.Sleep(5 * time.Minute)
+		if got := r.Stats().Snapshot().Broken; got != 1 {
+			t.Errorf("%d dispatchers wait, want 1", got)
+		}
+		time.Sleep(10 * time.Minute)
+		stop()
+		if n := calls.Load(); n > 100 {
+			t.Errorf("%d calls while it was down", n)
+		}
+		for i := range events {
+			if slot := r.state(t, fmt.Sprint("e", i)); slot.State != schedule.Done || slot.Attempts > 2 {
+				t.Errorf("%+v", slot)
+			}
+		}
+		if got := r.Stats().Snapshot().Broken; got != 0 {
+			t.Errorf("%d dispatchers still wait", got)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -24,25 +25,22 @@ type SlotPage struct {
 
 // Slots lists the slots that are scheduled in [From, To).
 func (s *Scheduler) Slots(ctx context.Context, q SlotQuery) (SlotPage, error) {
-	n, err := page("max", q.Max)
-	if err != nil {
-		return SlotPage{}, err
-	}
-	if q.Plan == "" {
-		q.Plan = DefaultPlan
-	}
 	if !q.From.Before(q.To) {
 		return SlotPage{}, badinput.Field("to", q.To, "must be after from")
 	}
-	slots, err := s.store.Slots(ctx, Selection{Namespace: s.namespace, Plan: q.Plan, From: q.From, To: q.To, After: q.After, Max: n})
-	if err != nil {
-		return SlotPage{}, err
+	return s.page(ctx, Selection{Plan: q.Plan, From: q.From, To: q.To, After: q.After, Max: q.Max})
+}
+
+// page is one page of a selection.
+func (s *Scheduler) page(ctx context.Context, q Selection) (answer SlotPage, err error) {
+	if q.Max, err = page("max", q.Max); err != nil {
+		return answer, err
 	}
-	answer := SlotPage{Slots: slots}
-	if len(slots) == n {
-		answer.Next = position(&slots[n-1])
+	q.Namespace, q.Plan = s.namespace, cmp.Or(q.Plan, DefaultPlan)
+	if answer.Slots, err = s.store.Slots(ctx, q); err == nil && len(answer.Slots) == q.Max {
+		answer.Next = position(&answer.Slots[q.Max-1])
 	}
-	return answer, nil
+	return answer, err
 }
 
 func position(s *Slot) *Position {

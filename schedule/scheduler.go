@@ -215,9 +215,10 @@ func (s *Scheduler) Slot(ctx context.Context, event string) (Slot, error) {
 	return slots[0], nil
 }
 
-// Cancel takes back a slot that nobody has started. Its room is free again,
-// and the event stays cancelled: asking for it again answers so. Cancelling
-// twice is no error; a slot that has started is [ErrConflict].
+// Cancel takes back a slot that nobody has started, or that has failed. Its room
+// is free again unless it has failed, and the event stays cancelled: asking for
+// it again answers so. Cancelling twice is no error; a slot that is running or
+// done is [ErrConflict].
 func (s *Scheduler) Cancel(ctx context.Context, event, reason string) (Slot, error) {
 	return s.withdraw(ctx, event, Change{Detail: trim(reason)})
 }

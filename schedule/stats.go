@@ -19,6 +19,7 @@ type Stats struct {
 	entries     atomic.Int64
 	unswept     atomic.Int64
 	leaked      atomic.Int64
+	broken      atomic.Int64
 	durations   histogram
 	depths      histogram
 }
@@ -33,6 +34,8 @@ type Snapshot struct {
 	Swept         Removed // by sweeping
 	SweepFailures int64   // sweeps that ended before they were through
 	Leaked        int64   // slots that were leaked when the scheduler last looked, up to 1000 of a plan
+
+	Broken int64 // dispatchers that wait because what they call is down
 
 	Duration Distribution // of Assign and AssignBatch calls, in seconds
 	Depth    Distribution // windows from the first that suits to the one assigned, of each event
@@ -59,7 +62,7 @@ func (s *Stats) Snapshot() Snapshot {
 		CacheHits: s.cacheHits.Load(), CacheMisses: s.cacheMisses.Load(),
 		Contention: s.contention.Load(), Failures: s.failures.Load(),
 		Swept:         Removed{Slots: s.slots.Load(), Windows: s.windows.Load(), Audit: s.entries.Load()},
-		SweepFailures: s.unswept.Load(), Leaked: s.leaked.Load(),
+		SweepFailures: s.unswept.Load(), Leaked: s.leaked.Load(), Broken: s.broken.Load(),
 		Duration: s.durations.read(), Depth: s.depths.read(),
 	}
 }

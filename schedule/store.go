@@ -108,6 +108,8 @@ const (
 	// ByDue lists slots that are waiting or running and will be due, in order
 	// of that. It has no pages.
 	ByDue
+	// GivenUp lists slots that have failed.
+	GivenUp
 )
 
 // Selection selects the slot of an event, or slots of a plan, in order of their

@@ -26,6 +26,8 @@ var slotRoutes = []route{
 	{"POST /v1/slots/plans/{plan}/resume", RoleAdmin, scheduled((*slots).resume)},
 	{"GET /v1/slots/plans/{plan}/load", RoleRead, scheduled((*slots).load)},
 	{"GET /v1/slots/plans/{plan}/window", RoleRead, scheduled((*slots).window)},
+	{"GET /v1/slots/plans/{plan}/failed", RoleRead, scheduled((*slots).failed)},
+	{"POST /v1/slots/plans/{plan}/requeue", RoleAdmin, scheduled((*slots).requeueFailed)},
 	{"POST /v1/slots/flush", RoleAdmin, scheduled((*slots).flush)},
 	{"POST /v1/slots/assign", RoleService, scheduledWith((*slots).assign)},
 	{"POST /v1/slots/batch", RoleService, scheduledWith((*slots).batch)},
@@ -34,6 +36,7 @@ var slotRoutes = []route{
 	{"DELETE /v1/slots/events/{event}", RoleService, scheduled((*slots).cancel)},
 	{"POST /v1/slots/events/{event}/confirm", RoleService, scheduled((*slots).confirm)},
 	{"POST /v1/slots/events/{event}/complete", RoleService, scheduledWith((*slots).complete)},
+	{"POST /v1/slots/events/{event}/requeue", RoleService, scheduled((*slots).requeue)},
 	{"GET /v1/slots/audit", RoleRead, scheduled((*slots).audit)},
 }
 
@@ -178,6 +181,30 @@ func (q *slots) window(w http.ResponseWriter) error {
 	if at.IsZero() {
 		at = q.Now()
 	}
+	return q.page(w, func(after schedule.Position) (schedule.SlotPage, error) {
+		return q.WindowOf(q.Context(), q.PathValue("plan"), at, after, q.most)
+	})
+}
+
+// failed lists what has failed.
+func (q *slots) failed(w http.ResponseWriter) error {
+	return q.page(w, func(after schedule.Position) (schedule.SlotPage, error) {
+		return q.Failed(q.Context(), q.PathValue("plan"), after, q.most)
+	})
+}
+
+func (q *slots) requeue(w http.ResponseWriter) error {
+	slot, err := q.Requeue(q.Context(), q.PathValue("event"), q.query.Get("reason"))
+	return list(w, slot, err)
+}
+
+func (q *slots) requeueFailed(w http.ResponseWriter) error {
+	n, err := q.RequeueFailed(q.Context(), q.PathValue("plan"), q.query.Get("reason"))
+	return list(w, map[string]any{"requeued": n}, err)
+}
+
+// page answers with a page of slots that comes after the cursor.
+func (q *slots) page(w http.ResponseWriter, read func(after schedule.Position) (schedule.SlotPage, error)) error {
 	var after schedule.Position
 	cursor, err := catalog.DecodeCursor(q.cursor, 2)
 	if err != nil {
@@ -189,7 +216,7 @@ func (q *slots) window(w http.ResponseWriter) error {
 			return badinput.Field("cursor", q.cursor, "must be next of the previous page")
 		}
 	}
-	page, err := q.WindowOf(q.Context(), q.PathValue("plan"), at, after, q.most)
+	page, err := read(after)
 	if err != nil {
 		return err
 	}

@@ -122,6 +122,19 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
+	if slot := must(c.RequeueSlot(ctx, "e2", "found"))(t); slot.State != schedule.Waiting {
+		t.Errorf("%+v", slot)
+	}
+	bad := must(c.ConfirmSlot(ctx, "e2", ""))(t)
+	if err := c.CompleteSlot(ctx, "e2", bad.Fence, "no"); err != nil {
+		t.Error(err)
+	}
+	if failed := must(c.FailedSlots(ctx, "mail", client.Page{}))(t); len(failed.Slots) != 1 || failed.Slots[0].Event != "e2" {
+		t.Errorf("%+v", failed)
+	}
+	if n := must(c.RequeueFailedSlots(ctx, "mail", "mended"))(t); n != 1 {
+		t.Errorf("%d", n)
+	}
 	if err := c.PauseSlotPlan(ctx, "mail"); err != nil {
 		t.Error(err)
 	}

@@ -170,6 +170,12 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		slots cancel e1 --reason test
 		slots confirm e0
 		slots complete e0 --fence 1
+		slots assign e9 --plan mail
+		slots confirm e9
+		slots complete e9 --fence 1 --failure broken
+		slots failed mail
+		slots requeue e9
+		slots requeue --plan mail
 		slots reconcile mail --dry-run
 		slots audit --plan mail
 

@@ -21,7 +21,7 @@ func slotsCommand() *cobra.Command {
 sluice slots assign order-17 --plan mail
 sluice slots load mail --step 1h --bars 24`,
 	}, slotPlanCommand(), slotAssignCommand(), slotBatchCommand(), slotStatusCommand(), slotCancelCommand(),
-		slotConfirmCommand(), slotCompleteCommand(), slotLoadCommand(), slotWindowCommand(),
+		slotConfirmCommand(), slotCompleteCommand(), slotFailedCommand(), slotRequeueCommand(), slotLoadCommand(), slotWindowCommand(),
 		slotSwitchCommand("pause", "stop dispatchers from starting work of a plan", "paused", (*client.Client).PauseSlotPlan),
 		slotSwitchCommand("resume", "let dispatchers go on with a plan", "resumed", (*client.Client).ResumeSlotPlan),
 		slotFlushCommand(), slotReconcileCommand(), slotAuditCommand())
@@ -157,6 +157,43 @@ func slotCancelCommand() *cobra.Command {
 	}, reason.define, func(ctx context.Context, c *call) error {
 		s, err := c.client.CancelSlot(ctx, c.arg(0), string(reason))
 		return c.slot(&s, err)
+	})
+}
+
+func slotFailedCommand() *cobra.Command {
+	var most length
+	return online(&cobra.Command{
+		Use: "failed [PLAN]", Short: "list events that have failed for the last time",
+		Example: "sluice slots failed mail",
+	}, most.define, func(ctx context.Context, c *call) error {
+		all, more, err := collect(c, most, func(p client.Page) ([]schedule.Slot, string, error) {
+			page, err := c.client.FailedSlots(ctx, c.plan(0), p)
+			return page.Slots, page.Next, orCreate(err)
+		})
+		return printList(c, err, "slots", all, more, slotTable(), slotRow)
+	})
+}
+
+func slotRequeueCommand() *cobra.Command {
+	var reason reasonFlag
+	var plan string
+	return online(&cobra.Command{
+		Use: "requeue [EVENT]", Short: "try an event again that has failed, or all of a plan",
+		Example: `sluice slots requeue order-17
+sluice slots requeue --plan mail --reason 'the mail server is back'`,
+	}, func(f *pflag.FlagSet) {
+		f.StringVar(&plan, "plan", "", "all failed events of this `plan`")
+		reason.define(f)
+	}, func(ctx context.Context, c *call) error {
+		if (c.arg(0) == "") == (plan == "") {
+			return c.wrong("want an event or --plan")
+		}
+		if plan == "" {
+			s, err := c.client.RequeueSlot(ctx, c.arg(0), string(reason))
+			return c.slot(&s, err)
+		}
+		n, err := c.client.RequeueFailedSlots(ctx, plan, string(reason))
+		return c.done(orCreate(err), "requeued %d events", n)
 	})
 }
 

@@ -84,6 +84,9 @@ func (s *Store) Slots(ctx context.Context, q schedule.Selection) (found []schedu
 			found, err = sqldb.All(tx, Scan, slots+`s.plan = $1 AND s.state < 2 AND s.state = 0 AND s.fence = 0
 				AND s.created < $2 AND s.due < $3 AND s.due >= $4 AND (s.at, s.event) > ($4, $5 COLLATE "C")
 				ORDER BY s.due, s.event LIMIT $6`, plan, from, to, after.Scheduled, after.Event, q.Max)
+		case schedule.GivenUp:
+			found, err = sqldb.All(tx, Scan, slots+`s.plan = $1 AND s.state = 3 AND s.at >= $2
+				AND (s.at, s.event) > ($2, $3 COLLATE "C") ORDER BY s.at, s.event LIMIT $4`, plan, after.Scheduled, after.Event, q.Max)
 		case schedule.ByDue:
 			found, err = sqldb.All(tx, Scan, slots+"s.plan = $1 AND s.state < 2 AND s.due < $2 ORDER BY s.due LIMIT $3", plan, never, q.Max)
 		}

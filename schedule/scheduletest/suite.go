@@ -51,6 +51,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"owners hand over, and take back", handingOver},
 		{"reconciliation reclaims what never started", reconciling},
 		{"what waits for a worker is not leaked", waitingIsNotLeaked},
+		{"what has failed is listed, requeued and cancelled", failing},
+		{"what is leaked is requeued", requeuesLeaked},
 		{"lookups and load", lookups},
 		{"namespaces are apart", namespaces},
 		{"sweeping removes what is over", sweeping},

@@ -22,6 +22,7 @@ func TestTotalsOfAnOlderFile(t *testing.T) {
 		`DELETE FROM catalog_usage WHERE span = 'total'`,
 		`ALTER TABLE catalog_usage DROP COLUMN last`,
 		`ALTER TABLE slot_plan DROP COLUMN dispatched`,
+		`DROP INDEX slot_failed`,
 		`PRAGMA user_version = 3`,
 		`INSERT INTO catalog_usage VALUES
 			('n', 'hour', 'alice', 'api', 'rpm', 90000, 1000, 1), ('n', 'day', 'alice', 'api', 'rpm', 86400, 5000, 3),
