@@ -173,6 +173,36 @@ func (c *Client) CompleteSlot(ctx context.Context, event string, fence int64, fa
 	}{fence, failure}, "slots", "events", event, "complete"), nil)
 }
 
+// WorkSlots claims slots that are due. Each is to be ended with CompleteSlot or
+// FailSlot before its Due, or extended; else it is handed out again. o.Worker
+// tells processes of one caller apart, and may be "".
+func (c *Client) WorkSlots(ctx context.Context, o schedule.Offer) ([]schedule.Slot, error) {
+	page, err := ask[SlotPage](ctx, c, post(struct {
+		Plan   string `json:"plan,omitempty"`
+		Worker string `json:"worker,omitempty"`
+		Life   string `json:"life,omitempty"`
+		Max    int    `json:"max,omitempty"`
+	}{o.Plan, o.Worker, span(o.Life), o.Max}, "slots", "work"))
+	return page.Slots, err
+}
+
+// ExtendSlot lets a claim last so long from now, 30 s if life is 0.
+func (c *Client) ExtendSlot(ctx context.Context, event string, fence int64, life time.Duration) error {
+	return c.do(ctx, post(struct {
+		Fence int64  `json:"fence"`
+		Life  string `json:"life,omitempty"`
+	}{fence, span(life)}, "slots", "events", event, "extend"), nil)
+}
+
+// FailSlot records that an attempt failed. The event is tried again later, unless
+// it was the last attempt. It may be repeated.
+func (c *Client) FailSlot(ctx context.Context, event string, fence int64, reason string) (schedule.Slot, error) {
+	return ask[schedule.Slot](ctx, c, post(struct {
+		Fence  int64  `json:"fence"`
+		Reason string `json:"reason,omitempty"`
+	}{fence, reason}, "slots", "events", event, "fail"))
+}
+
 // SlotReconciliation asks for slots that were assigned and never started.
 type SlotReconciliation struct {
 	Plan    string        // "" means "default"

@@ -31,11 +31,14 @@ var slotRoutes = []route{
 	{"POST /v1/slots/flush", RoleAdmin, scheduled((*slots).flush)},
 	{"POST /v1/slots/assign", RoleService, scheduledWith((*slots).assign)},
 	{"POST /v1/slots/batch", RoleService, scheduledWith((*slots).batch)},
+	{"POST /v1/slots/work", RoleService, scheduledWith((*slots).work)},
 	{"POST /v1/slots/reconcile", RoleAdmin, scheduledWith((*slots).reconcile)},
 	{"GET /v1/slots/events/{event}", RoleRead, scheduled((*slots).event)},
 	{"DELETE /v1/slots/events/{event}", RoleService, scheduled((*slots).cancel)},
 	{"POST /v1/slots/events/{event}/confirm", RoleService, scheduled((*slots).confirm)},
 	{"POST /v1/slots/events/{event}/complete", RoleService, scheduledWith((*slots).complete)},
+	{"POST /v1/slots/events/{event}/extend", RoleService, scheduledWith((*slots).extend)},
+	{"POST /v1/slots/events/{event}/fail", RoleService, scheduledWith((*slots).fail)},
 	{"POST /v1/slots/events/{event}/requeue", RoleService, scheduled((*slots).requeue)},
 	{"GET /v1/slots/audit", RoleRead, scheduled((*slots).audit)},
 }
@@ -298,11 +301,42 @@ func (q *slots) cancel(w http.ResponseWriter) error {
 }
 
 func (q *slots) confirm(w http.ResponseWriter) error {
-	worker := q.caller.name
-	if name := q.query.Get("worker"); name != "" {
-		worker += "/" + name
+	slot, err := q.Confirm(q.Context(), q.PathValue("event"), q.worker(q.query.Get("worker")))
+	return list(w, slot, err)
+}
+
+// worker is the name of a process of the caller.
+func (q *slots) worker(name string) string {
+	if name == "" {
+		return q.caller.name
 	}
-	slot, err := q.Confirm(q.Context(), q.PathValue("event"), worker)
+	return q.caller.name + "/" + name
+}
+
+// work hands out what is due.
+func (q *slots) work(w http.ResponseWriter, b *struct {
+	Plan   string   `json:"plan"`
+	Worker string   `json:"worker"` // tells processes of one caller apart
+	Life   duration `json:"life"`
+	Max    int      `json:"max"`
+}) error {
+	all, err := q.Work(q.Context(), schedule.Offer{Plan: b.Plan, Worker: q.worker(b.Worker), Life: time.Duration(b.Life), Max: b.Max})
+	return list(w, map[string]any{"slots": orEmpty(all)}, err)
+}
+
+func (q *slots) extend(w http.ResponseWriter, b *struct {
+	Fence int64    `json:"fence"`
+	Life  duration `json:"life"`
+}) error {
+	return done(w, q.Extend(q.Context(), q.PathValue("event"), b.Fence, time.Duration(b.Life)))
+}
+
+// fail notes that an attempt failed, and answers when the next one is due.
+func (q *slots) fail(w http.ResponseWriter, b *struct {
+	Fence  int64  `json:"fence"`
+	Reason string `json:"reason"`
+}) error {
+	slot, err := q.Fail(q.Context(), q.PathValue("event"), b.Fence, b.Reason)
 	return list(w, slot, err)
 }
 

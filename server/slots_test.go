@@ -132,6 +132,24 @@ func TestSlots(t *testing.T) {
 	if failed := must(c.FailedSlots(ctx, "mail", client.Page{}))(t); len(failed.Slots) != 1 || failed.Slots[0].Event != "e2" {
 		t.Errorf("%+v", failed)
 	}
+	must(c.SetSlotPlan(ctx, schedule.Plan{Name: "now", WindowSize: time.Millisecond}))(t)
+	must(c.AssignSlot(ctx, schedule.Request{Event: "due", Plan: "now", Payload: json.RawMessage(`7`)}))(t)
+	var work []schedule.Slot
+	for len(work) == 0 {
+		work = must(c.WorkSlots(ctx, schedule.Offer{Plan: "now", Worker: "w1", Max: 5}))(t)
+	}
+	if len(work) != 1 || work[0].Worker != "admin/w1" || string(work[0].Payload) != "7" {
+		t.Fatalf("%+v", work)
+	}
+	if err := c.ExtendSlot(ctx, "due", work[0].Fence, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := c.ExtendSlot(ctx, "due", work[0].Fence+1, 0); !errors.Is(err, schedule.ErrClaimLost) {
+		t.Errorf("%v", err)
+	}
+	if slot := must(c.FailSlot(ctx, "due", work[0].Fence, "no"))(t); slot.State != schedule.Waiting || slot.Due.IsZero() {
+		t.Errorf("%+v", slot)
+	}
 	if n := must(c.RequeueFailedSlots(ctx, "mail", "mended"))(t); n != 1 {
 		t.Errorf("%d", n)
 	}

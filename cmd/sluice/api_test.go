@@ -54,6 +54,8 @@ var notCommands = map[string]string{
 	"GET /":                "for people in a browser",
 	"GET /healthz":         "for load balancers",
 	"GET /readyz":          "for load balancers",
+
+	"POST /v1/slots/events/{event}/extend": "slots work does it for commands that take long",
 }
 
 // Everything that the server does can be done from the command line: this
@@ -177,6 +179,7 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		slots requeue e9
 		slots requeue --plan mail
 		slots reconcile mail --dry-run
+		slots work mail --once -- false
 		slots audit --plan mail
 
 		replays claim POST /orders k1 --claim CLAIM

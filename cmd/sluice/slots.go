@@ -21,7 +21,7 @@ func slotsCommand() *cobra.Command {
 sluice slots assign order-17 --plan mail
 sluice slots load mail --step 1h --bars 24`,
 	}, slotPlanCommand(), slotAssignCommand(), slotBatchCommand(), slotStatusCommand(), slotCancelCommand(),
-		slotConfirmCommand(), slotCompleteCommand(), slotFailedCommand(), slotRequeueCommand(), slotLoadCommand(), slotWindowCommand(),
+		slotConfirmCommand(), slotCompleteCommand(), slotWorkCommand(), slotFailedCommand(), slotRequeueCommand(), slotLoadCommand(), slotWindowCommand(),
 		slotSwitchCommand("pause", "stop dispatchers from starting work of a plan", "paused", (*client.Client).PauseSlotPlan),
 		slotSwitchCommand("resume", "let dispatchers go on with a plan", "resumed", (*client.Client).ResumeSlotPlan),
 		slotFlushCommand(), slotReconcileCommand(), slotAuditCommand())
