@@ -157,7 +157,8 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 	}
 	if g.Amount.Thousandths() > 0 {
 		s.stats.granted.Add(1)
-		l.used = now // who asked for it has yet to spend it
+		l.used = now    // who asked for it has yet to spend it
+		l.denyUntil = 0 // who was refused more waits for longer now
 		kept := g.Expires.Sub(g.Now)
 		h := hold{id: r.ID, amount: g.Amount.Thousandths(), left: g.Amount.Thousandths(), until: sent + kept - kept/10, epoch: epoch}
 		if l.holds[0].id.Seq == 0 {

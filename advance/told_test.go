@@ -178,3 +178,23 @@ func TestAChangeOfTheLimitReturnsWhatIsHeld(t *testing.T) {
 		})
 	}
 }
+
+// TestARefusalDoesNotOutliveAGrant: what a node takes in hand after a refusal has
+// whoever was refused wait for longer.
+func TestARefusalDoesNotOutliveAGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := holder(t, func(s sluice.Store) sluice.Store { return s })
+		a := demand("a", "1000/minute")
+		take(t, l, costing(a, 800))
+		take(t, l, costing(a, 333))
+		for range 40 {
+			take(t, l, a)
+			time.Sleep(time.Millisecond)
+		}
+		d := take(t, l, costing(a, 333))
+		time.Sleep(d.RetryAfter)
+		if again := take(t, l, costing(a, 333)); d.Allowed || !again.Allowed {
+			t.Errorf("told %s by %s, and then %s more", d.RetryAfter, d.Source, again.RetryAfter)
+		}
+	})
+}
