@@ -106,59 +106,6 @@ soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m)
 	@cd temporal && go test -count 1 -timeout 30m -v -run '^TestManyEventsEachOnce$$' . -args -temporal.events 2000
 	$(say) "$(SOAKWRITES) keyed writes under drops, time-outs and kills"
 	@go test -count 1 -timeout 1h -v -run '^TestWritesRunOnce$$' ./cmd/sluice -args -writes.count $(SOAKWRITES)
-	$(say) "fuzzing, $(FUZZTIME) each"
-	@scripts/fuzz $(FUZZTIME)
-
-.PHONY: mutants
-mutants: ## Put mended defects back one at a time, and expect the simulated worlds to find each
-	$(say) "mended defects, put back"
-	@scripts/mutants
-
-.PHONY: upgrade
-upgrade: ## Run nodes of an earlier commit and of this one on one store, upgraded and rolled back under load
-	$(say) "upgraded and rolled back"
-	@scripts/upgrade
-
-.PHONY: outages
-outages: ## Have the stores of three nodes fail in every way under load, as root, and write docs/outages.md
-	$(say) "outages"
-	@scripts/outages
-
-.PHONY: worlds
-worlds: ## Play WORLDS simulated worlds (1000) from seed WORLDSFROM (1) on, and print how many
-	$(say) "$(WORLDS) simulated worlds"
-	@go test -count 1 -timeout 6h -v -run '^TestWorlds$$' ./world -args -world.count $(WORLDS) -world.from $(WORLDSFROM) | grep -v '^=== '
-
-# The benchmarks have their own module, so that the peers they compare with
-# never enter the product's.
-.PHONY: peers
-peers:
-	$(say) "benchmarks build and pass their own tests"
-	@if [[ -f bench/go.mod ]]; then cd bench && go vet ./... && go test ./...; else echo "no bench module here"; fi
-
-# Temporal has its own module, too. Its tests run a Temporal server, which takes
-# minutes to build the first time.
-.PHONY: temporal
-temporal: ## Run the tests of the module for Temporal, against a Temporal server
-	$(say) "Temporal"
-	@cd temporal && go vet ./... && go test -timeout 20m ./...
-
-.PHONY: bench
-bench: ## Compare with other limiters, and write docs/benchmarks.md
-	$(say) "benchmarks"
-	@cd bench && go run . -page ../docs/benchmarks.md
-
-.PHONY: soak
-soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m): finds what is rare
-	$(say) "tests, $(SOAKCOUNT) times"
-	@go test -race -count $(SOAKCOUNT) -timeout 6h ./...
-	@$(MAKE) --no-print-directory worlds WORLDS=$(SOAKWORLDS)
-	$(say) "2000 workflows in slots"
-	@cd temporal && go test -count 1 -timeout 30m -v -run '^TestManyEventsEachOnce$$' . -args -temporal.events 2000
-	$(say) "$(SOAKWRITES) keyed writes under drops, time-outs and kills"
-	@go test -count 1 -timeout 1h -v -run '^TestWritesRunOnce$$' ./cmd/sluice -args -writes.count $(SOAKWRITES)
-=======
->>>>>>> 1237956 (docs: the outages of PostgreSQL, measured again with the machine to themselves)
 	$(say) "fuzzing, $(SOAKFUZZ) each"
 	@scripts/fuzz $(SOAKFUZZ)
 
