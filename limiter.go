@@ -148,6 +148,11 @@ func (l *Limiter) List(ctx context.Context, q Query) (Page, error) {
 	return l.store.List(ctx, q)
 }
 
+// Forget removes leases, request ids and full buckets, as [Store.Forget] does.
+func (l *Limiter) Forget(ctx context.Context, f Forgetting) (next string, err error) {
+	return l.store.Forget(ctx, f)
+}
+
 // consumed tells the observer what d changed.
 func (l *Limiter) consumed(d *Decision, err error, take bool) {
 	if l.observer == nil || err != nil || d.Repeated {

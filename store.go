@@ -44,6 +44,11 @@ type Store interface {
 	// List finds buckets that are not full, in no particular order.
 	List(ctx context.Context, q Query) (Page, error)
 
+	// Forget removes what List does not find: the leases and request ids of
+	// takes from an entity's buckets, and buckets that are full. It returns
+	// the cursor to go on with, or "" if it is done.
+	Forget(ctx context.Context, f Forgetting) (next string, err error)
+
 	Capabilities() Capabilities
 	Close() error
 }
@@ -211,6 +216,19 @@ type Query struct {
 
 	Cursor string // "" starts; then Page.Next
 	Max    int    // buckets a page: 1 to 1000; 0 means 100
+}
+
+// Forgetting is what [Store.Forget] removes. A lease that is forgotten cannot be
+// settled: what it took stays taken until it expires, as if its caller had died.
+type Forgetting struct {
+	Namespace string
+	Entities  []string // none means all of the namespace
+	Cursor    string   // "" starts; then what the call before returned
+}
+
+// Names reports whether f is about the entity of a key.
+func (f *Forgetting) Names(k *Key) bool {
+	return k.Namespace == f.Namespace && (len(f.Entities) == 0 || slices.Contains(f.Entities, k.Entity))
 }
 
 // Page is one page of buckets.

@@ -222,6 +222,11 @@ func (s *Store) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 	return s.inner.Return(ctx, returns)
 }
 
+// Forget asks the inner store: leases and request ids are only there.
+func (s *Store) Forget(ctx context.Context, f sluice.Forgetting) (string, error) {
+	return s.inner.Forget(ctx, f)
+}
+
 // List asks the inner store. What it shows as held is in the nodes' hands, less
 // what was spent here.
 func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {

@@ -284,6 +284,14 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	return s.inner.List(ctx, q)
 }
 
+// Forget needs the store, as List does.
+func (s *Store) Forget(ctx context.Context, f sluice.Forgetting) (string, error) {
+	if s.away() {
+		return "", s.worst().unavailable()
+	}
+	return s.inner.Forget(ctx, f)
+}
+
 // Watch passes on what the store can tell, if it can. It also wakes all who
 // wait whenever the state changes, since others decide for them then.
 func (s *Store) Watch(wake func(sluice.Key)) {

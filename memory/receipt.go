@@ -2,6 +2,7 @@ package memory
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -110,9 +111,7 @@ func (s *Store) expire(rs *receipts, now int64, n int) {
 	for ; n > 0 && len(rs.expiry) > 0 && rs.expiry[0].at <= now; n-- {
 		e := heap.Pop(&rs.expiry).(expiry)
 		if r := rs.byID[e.id]; r != nil && r.expires <= now {
-			delete(rs.byID, e.id)
-			s.kept.Add(-1)
-			s.bytes.Add(-r.size())
+			s.drop(rs, e.id, r)
 		}
 	}
 }
@@ -150,11 +149,36 @@ func (s *Store) takeOnce(t *sluice.Take, d *sluice.Decision) error {
 // keep adds a receipt, in the place of one of the same id that is over.
 func (s *Store) keep(rs *receipts, id string, r *receipt) {
 	if old := rs.byID[id]; old != nil {
-		s.kept.Add(-1)
-		s.bytes.Add(-old.size())
+		s.drop(rs, id, old)
 	}
 	rs.byID[id] = r
 	rs.keepUntil(id, r.expires)
 	s.kept.Add(1)
 	s.bytes.Add(r.size())
+}
+
+// Forget removes leases and request ids. Buckets that are full go by themselves
+// within seconds, and are in no snapshot.
+func (s *Store) Forget(ctx context.Context, f sluice.Forgetting) (string, error) {
+	for i := range s.receipts {
+		if err := s.ready(ctx); err != nil {
+			return "", err
+		}
+		rs := &s.receipts[i]
+		rs.mu.Lock()
+		for id, r := range rs.byID {
+			if slices.ContainsFunc(r.take.Demands, func(d sluice.Demand) bool { return f.Names(&d.Key) }) {
+				s.drop(rs, id, r)
+			}
+		}
+		rs.mu.Unlock()
+	}
+	return "", nil
+}
+
+// drop removes a receipt. The caller holds rs.mu.
+func (s *Store) drop(rs *receipts, id string, r *receipt) {
+	delete(rs.byID, id)
+	s.kept.Add(-1)
+	s.bytes.Add(-r.size())
 }

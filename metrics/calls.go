@@ -18,7 +18,7 @@ type Calls struct {
 	inner    sluice.Store
 	duration *prometheus.HistogramVec
 
-	take, adjust, settle, reset, hold, giveBack, list prometheus.Observer
+	take, adjust, settle, reset, hold, giveBack, list, forget prometheus.Observer
 }
 
 var (
@@ -39,7 +39,7 @@ func NewCalls(inner sluice.Store) *Calls {
 		take: duration.WithLabelValues("take"), adjust: duration.WithLabelValues("adjust"),
 		settle: duration.WithLabelValues("settle"), reset: duration.WithLabelValues("reset"),
 		hold: duration.WithLabelValues("hold"), giveBack: duration.WithLabelValues("return"),
-		list: duration.WithLabelValues("list"),
+		list: duration.WithLabelValues("list"), forget: duration.WithLabelValues("forget"),
 	}
 }
 
@@ -93,6 +93,12 @@ func (c *Calls) Return(ctx context.Context, returns []sluice.HoldReturn) error {
 func (c *Calls) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	defer since(c.list, time.Now())
 	return c.inner.List(ctx, q)
+}
+
+// Forget asks the store.
+func (c *Calls) Forget(ctx context.Context, f sluice.Forgetting) (string, error) {
+	defer since(c.forget, time.Now())
+	return c.inner.Forget(ctx, f)
 }
 
 // Watch passes on what the store can tell, if it can.

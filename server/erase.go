@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/internal/badinput"
 )
@@ -143,7 +144,23 @@ func (q *stored) clear(ctx context.Context, entities []string, e *erasure) error
 			return err
 		}
 	}
-	// One list for all of them: some stores look through everything for it.
+	for some := range slices.Chunk(entities, sluice.MaxDemands/2) {
+		var shared []sluice.Key
+		for _, id := range some {
+			shared = append(shared, abuse.SharedKeys(q.namespace, id)...)
+		}
+		if err := q.limiter.Reset(ctx, shared...); err != nil {
+			return err
+		}
+	}
+	// One look for all of them: some stores look through everything for it.
+	if cursor, ok := strings.CutPrefix(e.Next, atLeases); ok || e.Next == "" {
+		err := q.forget(ctx, sluice.Forgetting{Namespace: q.namespace, Entities: entities, Cursor: cursor}, e)
+		if err != nil {
+			return err
+		}
+		e.Next = ""
+	}
 	query := sluice.Query{Namespace: q.namespace, Cursor: e.Next}
 	if len(entities) == 1 {
 		query.Entity = entities[0]
@@ -165,6 +182,20 @@ func (q *stored) clear(ctx context.Context, entities []string, e *erasure) error
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
+	}
+}
+
+// forget removes leases and request ids, and notes how far it has got. A store
+// that has none has nothing to forget.
+func (q *stored) forget(ctx context.Context, f sluice.Forgetting, e *erasure) (err error) {
+	for {
+		if f.Cursor, err = q.limiter.Forget(ctx, f); f.Cursor == "" || err != nil {
+			if errors.Is(err, errors.ErrUnsupported) {
+				return nil
+			}
+			return err
+		}
+		e.Next = atLeases + f.Cursor
 	}
 }
 
@@ -213,8 +244,9 @@ func (q *stored) emptyBuckets(ctx context.Context, query sluice.Query, e *erasur
 	}
 }
 
-// The steps in which a namespace is emptied, as cursors name them.
+// The steps in which an entity or a namespace is removed, as cursors name them.
 const (
+	atLeases  = "leases "  // and the cursor of the limiter's Forget
 	atBuckets = "buckets " // and the cursor of a list of them
 	atCatalog = "catalog"
 )
@@ -222,7 +254,7 @@ const (
 // emptyNamespace removes everything in a namespace that is closed, and then
 // the namespace.
 func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasure) error {
-	if from != "" && from != atCatalog && !strings.HasPrefix(from, atBuckets) {
+	if from != "" && from != atCatalog && !strings.HasPrefix(from, atBuckets) && !strings.HasPrefix(from, atLeases) {
 		return badinput.Field("cursor", from, "must be next of the previous answer")
 	}
 	if from != atCatalog {
@@ -240,8 +272,21 @@ func (q *stored) emptyNamespace(ctx context.Context, name, from string, e *erasu
 				return err
 			}
 		}
-		query := sluice.Query{Namespace: name, Cursor: strings.TrimPrefix(from, atBuckets)}
-		err := q.emptyBuckets(ctx, query, e, func(*sluice.Bucket) bool { return true }, func(cursor string) { e.Next = atBuckets + cursor })
+		all := func(*sluice.Bucket) bool { return true }
+		query := sluice.Query{Namespace: name}
+		var inBuckets bool
+		if query.Cursor, inBuckets = strings.CutPrefix(from, atBuckets); !inBuckets {
+			query.Cursor = ""
+			sanctions := abuse.SharedQuery(name)
+			f := sluice.Forgetting{Namespace: name, Cursor: strings.TrimPrefix(from, atLeases)}
+			if err := q.emptyBuckets(ctx, sanctions, &erasure{}, all, func(string) {}); err != nil {
+				return err
+			}
+			if err := q.forget(ctx, f, e); err != nil {
+				return err
+			}
+		}
+		err := q.emptyBuckets(ctx, query, e, all, func(cursor string) { e.Next = atBuckets + cursor })
 		if err != nil {
 			return err
 		}

@@ -54,6 +54,7 @@ func TestSuiteCatches(t *testing.T) {
 		{"forgets buckets that are nearly full", forgetsEarly, []string{"trap: a bucket is forgotten just before it is full", "random: token buckets"}},
 		{"glues keys together", gluesKeys, []string{"contract: the parts of a key are kept apart"}},
 		{"leaves old fields in the decision", leavesFields, []string{"contract: a used decision is written over"}},
+		{"forgets nobody", forgetsNobody, []string{"contract: what is forgotten is unknown"}},
 		{"lists the first page for ever", firstPageOnly, []string{"contract: list finds by entity and resource, in pages"}},
 		{"looks, then takes", looksThenTakes, []string{"concurrent: exactly the burst passes", "concurrent: token bucket within its bound in every interval"}},
 		{"forgets holds after the first take of a batch", batchForgetsHolds, []string{"concurrent: every answer is the model's, in some order"}},

@@ -27,6 +27,7 @@ func contractChecks() []Check {
 		{"contract: requests to hold are served in order", sluice.CanHold, checkHoldOrder},
 		{"contract: a bucket has a bounded number of holds", sluice.CanHold, checkManyHolds},
 		{"contract: list finds by entity and resource, in pages", sluice.CanList, checkList},
+		{"contract: what is forgotten is unknown", sluice.CanLease, checkForget},
 		{"contract: a closed store says so", 0, checkClosed},
 	}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -78,3 +79,10 @@ func keepsDemands(m *Model) sluice.Store {
 		}
 	}}
 }
+
+// obstinate keeps what it should forget.
+type obstinate struct{ *Model }
+
+func (obstinate) Forget(context.Context, sluice.Forgetting) (string, error) { return "", nil }
+
+func forgetsNobody(m *Model) sluice.Store { return obstinate{m} }

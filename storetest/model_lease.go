@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -229,4 +230,18 @@ func (w *working) settle(res *sluice.Result, r *receipt, a sluice.Action, change
 		res.Consumed = sluice.Thousandths(-res.Returned.Thousandths())
 	}
 	w.look()
+}
+
+// Forget removes the receipts of takes from buckets that f names. Full buckets
+// are as good as absent here.
+func (m *Model) Forget(_ context.Context, f sluice.Forgetting) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.begin(); err != nil {
+		return "", err
+	}
+	maps.DeleteFunc(m.receipts, func(_ string, r *receipt) bool {
+		return slices.ContainsFunc(r.take.Demands, func(d sluice.Demand) bool { return f.Names(&d.Key) })
+	})
+	return "", nil
 }

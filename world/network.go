@@ -203,6 +203,19 @@ func (p *port) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	return page, failed
 }
 
+func (p *port) Forget(ctx context.Context, f sluice.Forgetting) (string, error) {
+	var failed error
+	if err := p.send(ctx, "forget", hash(f.Namespace), func() {
+		failed = p.world.store.do(func(m *storetest.Model) error {
+			_, err := m.Forget(context.Background(), f)
+			return err
+		})
+	}); err != nil {
+		return "", err
+	}
+	return "", failed
+}
+
 func (p *port) Capabilities() sluice.Capabilities {
 	return sluice.CanHold | sluice.CanList | sluice.CanLease | sluice.CanWindow
 }

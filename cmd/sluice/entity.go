@@ -176,7 +176,7 @@ func entityEraseCommand() *cobra.Command {
 	var sure sureFlag
 	return online(&cobra.Command{
 		Use: "erase ENTITY", Short: "remove everything about an entity, including usage and audit events",
-		Long: `Buckets and stored responses are removed as well. One audit event remains,
+		Long: `Buckets, leases, bans and stored responses are removed as well. One audit event remains,
 which records the erasure.`,
 		Example: "sluice entity erase alice --yes --reason 'asked by mail'",
 	}, flags(children.define, reason.define, sure.define), func(ctx context.Context, c *call) error {

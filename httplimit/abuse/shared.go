@@ -20,17 +20,29 @@ const (
 	syncWait  = time.Second
 )
 
+// SharedKeys returns the keys of the buckets that nodes share the sanctions on an
+// entity in: whoever resets them lifts the sanctions without a word.
+func SharedKeys(namespace, entity string) []sluice.Key {
+	return []sluice.Key{sharedKey(namespace, Ban, entity), sharedKey(namespace, Emergency, entity)}
+}
+
+// SharedQuery returns what finds all sanctions that nodes share in a namespace.
+func SharedQuery(namespace string) sluice.Query {
+	key := record(namespace, Ban, 0)
+	return sluice.Query{Namespace: key.Namespace, Entity: key.Entity}
+}
+
 // sharedKey is where the sanction of a caller is.
-func (g *Guard) sharedKey(kind Kind, entity string) sluice.Key {
+func sharedKey(namespace string, kind Kind, entity string) sluice.Key {
 	h := fnv.New32a()
 	h.Write([]byte(entity)) //nolint:errcheck // it cannot fail
-	key := g.record(kind, h.Sum32()%records)
+	key := record(namespace, kind, h.Sum32()%records)
 	key.Limit = entity
 	return key
 }
 
-func (g *Guard) record(kind Kind, n uint32) sluice.Key {
-	return sluice.Key{Namespace: "$sluice", Entity: "sanctions:" + g.config.Namespace, Resource: fmt.Sprintf("%s/%d", kind, n)}
+func record(namespace string, kind Kind, n uint32) sluice.Key {
+	return sluice.Key{Namespace: "$sluice", Entity: "sanctions:" + namespace, Resource: fmt.Sprintf("%s/%d", kind, n)}
 }
 
 // shared is a sanction that the store has told of.
@@ -65,7 +77,7 @@ func (g *Guard) publish() {
 	for _, s := range g.local() {
 		ctx, cancel := context.WithTimeout(g.closing, syncWait)
 		d, err := g.limiter.Take(ctx, sluice.Demand{
-			Key:      g.sharedKey(s.Kind, s.Entity),
+			Key:      sharedKey(g.config.Namespace, s.Kind, s.Entity),
 			Limit:    sluice.Limit{Amount: sluice.Tokens(1), Period: s.Until.Sub(s.Since)},
 			Critical: true, OnUnavailable: sluice.Deny,
 		})
@@ -84,7 +96,7 @@ func (g *Guard) hear() {
 	for _, kind := range []Kind{Ban, Emergency} {
 		for n := range uint32(records) {
 			ctx, cancel := context.WithTimeout(g.closing, syncWait)
-			key := g.record(kind, n)
+			key := record(g.config.Namespace, kind, n)
 			page, err := g.limiter.List(ctx, sluice.Query{Namespace: key.Namespace, Entity: key.Entity, Resource: key.Resource, Max: 1000})
 			cancel()
 			if err != nil {
@@ -126,7 +138,7 @@ func (g *Guard) liftShared(ctx context.Context, entity string) ([]Sanction, erro
 			lifted = append(lifted, s)
 		}
 	}
-	err := g.limiter.Reset(ctx, g.sharedKey(Ban, entity), g.sharedKey(Emergency, entity))
+	err := g.limiter.Reset(ctx, SharedKeys(g.config.Namespace, entity)...)
 	if err != nil {
 		return nil, fmt.Errorf("lifting it for all nodes: %w", err)
 	}

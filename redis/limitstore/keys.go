@@ -28,10 +28,12 @@ func recordKey(k *sluice.Key) string {
 	return string(b)
 }
 
+const receiptPrefix = redis.Prefix + "id:{"
+
 // receiptKey is the key of a lease or request id. It is in a slot of its own;
 // partKey is one in the slot of a record, for takes over several slots.
 func receiptKey(id string) string {
-	b := append(make([]byte, 0, 64), redis.Prefix+"id:{"...)
+	b := append(make([]byte, 0, 64), receiptPrefix...)
 	return string(append(redis.AppendEscaped(b, id), '}'))
 }
 
