@@ -161,10 +161,13 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		l.denyUntil = 0 // who was refused more waits for longer now
 		kept := g.Expires.Sub(g.Now)
 		h := hold{id: r.ID, amount: g.Amount.Thousandths(), left: g.Amount.Thousandths(), until: sent + kept - kept/10, epoch: epoch}
-		if l.holds[0].id.Seq == 0 {
+		switch l.available(now, epoch); { // which makes room
+		case l.holds[0].id.Seq == 0:
 			l.holds[0] = h
-		} else {
+		case l.holds[1].id.Seq == 0:
 			l.holds[1] = h
+		default: // it is not needed
+			s.sendSoon(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.ID})
 		}
 		if g.Amount.Thousandths() < r.Max.Thousandths() && g.Free.Thousandths() < a.least {
 			// That was all there was. When it is spent, let a few tokens
@@ -203,7 +206,7 @@ func (s *Store) askAgain(l *local, a *ask) {
 	time.AfterFunc(pause, func() {
 		a.shard.mu.Lock()
 		defer a.shard.mu.Unlock()
-		if l.refused > 0 && a.shard.find(&l.key, l.hash) == l {
+		if l.refused > 0 && l.holds[1].id.Seq == 0 && a.shard.find(&l.key, l.hash) == l {
 			s.askFor(l, a.shard, a.least)
 		}
 	})
