@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,13 +163,22 @@ func TestWhoGivesUpDuringAnOutage(t *testing.T) {
 // changing is a take whose limits change while it waits.
 type changing struct {
 	sluice.Take
+	mu  sync.Mutex // guards both below
 	now []sluice.Demand
 	err error
+}
+
+func (c *changing) change(how func(*changing)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	how(c)
 }
 
 func newChanging(d sluice.Demand) *changing {
 	c := &changing{Take: takeOf(d), now: []sluice.Demand{d}}
 	c.Resolve = func(_ context.Context, t *sluice.Take) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		t.Demands = append([]sluice.Demand(nil), c.now...)
 		return c.err
 	}
@@ -207,7 +217,7 @@ func TestLimitsChangeWhileSomebodyWaits(t *testing.T) {
 				take := newChanging(c.before)
 				result := patient(t, l, take.Take, sluice.Normal, 40*time.Second)
 				time.Sleep(time.Second)
-				c.change(take)
+				take.change(c.change)
 				if got := <-result; !c.check(got) || since(start) != c.at {
 					t.Errorf("after %s: %+v, %v", since(start), got.d, got.err)
 				}
@@ -234,7 +244,7 @@ func TestLimitsChangeBeforeSomebodyGivesUp(t *testing.T) {
 		take := newChanging(slow)
 		result := patient(t, l, take.Take, sluice.Normal, 3*time.Second)
 		time.Sleep(2500 * time.Millisecond)
-		take.now[0] = demand("api", "1/10s burst 1", 1)
+		take.change(func(c *changing) { c.now[0] = demand("api", "1/10s burst 1", 1) })
 		if got := <-result; got.d.RetryAfter > 10*time.Second || got.d.Demands[0].Limit != sluice.MustParse("1/10s burst 1") {
 			t.Errorf("%+v, %v", got.d, got.err)
 		}

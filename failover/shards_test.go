@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +23,14 @@ import (
 // in the shard that its length says.
 type sharded struct {
 	*memory.Store
-	dead int
+	dead atomic.Int64
 }
 
 func (s *sharded) ShardOf(k sluice.Key) int { return len(k.Entity) % 3 }
 func (s *sharded) ShardOfID(id string) int  { return len(id) % 3 }
 
 func (s *sharded) err(shards ...int) error {
-	if slices.Contains(shards, s.dead) {
+	if slices.Contains(shards, int(s.dead.Load())) {
 		return fmt.Errorf("%w: connection refused", sluice.ErrUnavailable)
 	}
 	return nil
@@ -75,7 +76,8 @@ func TestADeadShardDegradesItsOwnKeysOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts := &sharded{inner, 1}
+		parts := &sharded{Store: inner}
+		parts.dead.Store(1)
 		s, err := failover.New(parts, failover.Config{Log: quiet, Shards: parts})
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +124,7 @@ func TestADeadShardDegradesItsOwnKeysOnly(t *testing.T) {
 			t.Errorf("%+v, %v", grants, err)
 		}
 
-		parts.dead = -1
+		parts.dead.Store(-1)
 		time.Sleep(5 * time.Second)
 		if got := source("", "aaa", "a"); got != sluice.FromStore {
 			t.Errorf("the shard is back: %s", got)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,13 +32,13 @@ func TestAWebhookThatMayHaveBeenExecutedIsNotSentAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runs, warm := 0, true
+			var runs atomic.Int64
+			var warm atomic.Bool
 			r := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if warm {
-					warm = false
+				if warm.Swap(false) {
 					return
 				}
-				runs++
+				runs.Add(1)
 				behave(w, r)
 			}))
 			defer r.Close()
@@ -46,13 +47,13 @@ func TestAWebhookThatMayHaveBeenExecutedIsNotSentAgain(t *testing.T) {
 			c.Timeout = 100 * time.Millisecond
 			c.Client = r.Client()
 			for _, method := range []string{"POST", "DELETE"} {
-				warm = true
+				warm.Store(true)
 				if response, err := c.Client.Get(r.URL); err != nil {
 					t.Fatal(err)
 				} else {
 					response.Body.Close()
 				}
-				runs = 0
+				runs.Store(0)
 				c.Method, c.Key, c.Body = method, method, nil
 				s := sent
 				s.Key = method
@@ -67,8 +68,8 @@ func TestAWebhookThatMayHaveBeenExecutedIsNotSentAgain(t *testing.T) {
 				if err := k.Settle(t.Context(), s, &idempotency.Response{Status: 200}); err != nil {
 					t.Fatal(err)
 				}
-				if d, err := idempotency.Send(t.Context(), k, c); err != nil || !d.Replayed || d.Status != 200 || runs != 1 {
-					t.Errorf("%s: delivery %+v, %v, %d runs", method, d, err, runs)
+				if d, err := idempotency.Send(t.Context(), k, c); err != nil || !d.Replayed || d.Status != 200 || runs.Load() != 1 {
+					t.Errorf("%s: delivery %+v, %v, %d runs", method, d, err, runs.Load())
 				}
 			}
 		})

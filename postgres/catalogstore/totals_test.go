@@ -32,6 +32,8 @@ func TestTotalsOfAnOlderSchema(t *testing.T) {
 		SELECT namespace COLLATE "POSIX" AS namespace, span COLLATE "POSIX" AS span, entity COLLATE "POSIX" AS entity,
 		    resource COLLATE "POSIX" AS resource, lim COLLATE "POSIX" AS lim, start, amount, count
 		FROM sluice.catalog_usage;
+		ALTER TABLE sluice.slot_plan DROP COLUMN dispatched;
+		DROP INDEX sluice.slot_failed;
 		DELETE FROM sluice.migration WHERE version >= 30;
 		INSERT INTO sluice.catalog_usage VALUES
 			('n', 'hour', 'alice', 'api', 'rpm', 90000, 1000, 1), ('n', 'day', 'alice', 'api', 'rpm', 86400, 5000, 3),
