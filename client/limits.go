@@ -85,17 +85,21 @@ func (c *Client) SetOverride(ctx context.Context, o catalog.Override) (catalog.O
 	if o.Setting.OnUnavailable != sluice.Degrade {
 		onUnavailable = o.Setting.OnUnavailable.String()
 	}
+	var announce *bool // an older server does not know it
+	if o.Setting.Unannounced {
+		announce = new(bool)
+	}
 	return ask[catalog.Override](ctx, c, put(0, struct {
 		Rule          sluice.Limit `json:"rule"`
 		OnUnavailable string       `json:"onUnavailable,omitempty"`
 		Critical      bool         `json:"critical,omitempty"`
 		Shadow        bool         `json:"shadow,omitempty"`
-		Announce      bool         `json:"announce"`
+		Announce      *bool        `json:"announce,omitempty"`
 		Resource      string       `json:"resource,omitempty"`
 		Until         time.Time    `json:"until"`
 		Reason        string       `json:"reason,omitempty"`
 	}{
-		Rule: o.Setting.Limit, OnUnavailable: onUnavailable, Critical: o.Setting.Critical, Shadow: o.Setting.Shadow, Announce: !o.Setting.Unannounced,
+		Rule: o.Setting.Limit, OnUnavailable: onUnavailable, Critical: o.Setting.Critical, Shadow: o.Setting.Shadow, Announce: announce,
 		Resource: o.Resource, Until: o.Until, Reason: o.Reason,
 	}, "overrides", o.Entity, o.Limit))
 }

@@ -206,12 +206,18 @@ func (f *fleet) employCatalog(p *process) {
 		})
 		return nil, err
 	})
+	newKey := func(c *client.Client, name string) (client.NewKey, error) {
+		if _, err := c.PutEntity(ctx, catalog.Entity{ID: name}); err != nil {
+			return client.NewKey{}, err
+		}
+		return c.CreateKey(ctx, catalog.Key{Entity: name, Scopes: []string{"sluice:take"}}, false)
+	}
 	change("key", func(c *client.Client, name string) ([]string, error) {
-		key, err := c.CreateKey(ctx, catalog.Key{Entity: name, Scopes: []string{"sluice:take"}}, true)
+		key, err := newKey(c, name)
 		return []string{key.ID, key.Secret}, err
 	})
 	change("revoked", func(c *client.Client, name string) ([]string, error) {
-		key, err := c.CreateKey(ctx, catalog.Key{Entity: name, Scopes: []string{"sluice:take"}}, true)
+		key, err := newKey(c, name)
 		if err == nil {
 			_, err = c.RevokeKey(ctx, key.ID)
 		}
