@@ -17,6 +17,7 @@ func TestCriticalTakesWaitForReplicas(t *testing.T) {
 	primary := redistest.Start(t)
 	replica := redistest.StartReplica(t, primary)
 	s := open(t, redis.Config{Address: primary.URL(), Timeout: time.Second, Replicas: 1})
+	patient := open(t, redis.Config{Address: primary.URL(), Timeout: time.Minute, Replicas: 1})
 	limit := sluice.MustParse("3/day")
 	take := func(store sluice.Store, entity string, critical bool) (sluice.Decision, error) {
 		var d sluice.Decision
@@ -25,7 +26,7 @@ func TestCriticalTakesWaitForReplicas(t *testing.T) {
 		return d, err
 	}
 	for range 2 {
-		if d, err := take(s, "a", true); err != nil || !d.Allowed {
+		if d, err := take(patient, "a", true); err != nil || !d.Allowed {
 			t.Fatalf("with its replica: %+v, %v", d, err)
 		}
 	}
@@ -58,12 +59,13 @@ func TestCriticalTakesWaitForReplicas(t *testing.T) {
 func TestCriticalTakesWaitForReplicasInACluster(t *testing.T) {
 	c := redistest.StartCluster(t)
 	s := open(t, redis.Config{Address: c.URL(), Timeout: time.Second, Replicas: 1})
+	patient := open(t, redis.Config{Address: c.URL(), Timeout: time.Minute, Replicas: 1})
 	var take sluice.Take
 	for _, entity := range []string{"a", "b", "c", "d"} {
 		take.Demands = append(take.Demands, sluice.Demand{Key: sluice.Key{Entity: entity, Limit: "day"}, Limit: sluice.MustParse("9/day"), Critical: true})
 	}
 	var d sluice.Decision
-	if err := s.Take(t.Context(), &take, &d); err != nil || !d.Allowed {
+	if err := patient.Take(t.Context(), &take, &d); err != nil || !d.Allowed {
 		t.Fatalf("with all replicas: %+v, %v", d, err)
 	}
 	primaries := c.Primaries()

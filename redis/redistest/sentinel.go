@@ -47,7 +47,13 @@ func StartReplica(tb testing.TB, primary *Server, options ...string) *Server {
 	tb.Helper()
 	replica := Start(tb, append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(primary.port)}, options...)...)
 	Eventually(tb, time.Minute, "the replica follows its primary", replica.follows)
+	Eventually(tb, time.Minute, "the primary counts on its replica", primary.followed)
 	return replica
+}
+
+func (s *Server) followed() bool {
+	info, err := s.Do("INFO", "replication")
+	return err == nil && strings.Contains(info, "state=online")
 }
 
 func (s *Server) follows() bool {
