@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -41,13 +40,7 @@ func (s *Store) forgetFrom(ctx context.Context, f *sluice.Forgetting, at spot) (
 		return at, err
 	}
 	steps := 0
-	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		if addr < at.Node {
-			continue
-		}
-		if addr != at.Node {
-			at = spot{Node: addr}
-		}
+	for addr := range at.onwards(nodes) {
 		for done := false; !done; done = at.Cursor == 0 {
 			if steps++; steps > scanSteps {
 				return at, nil

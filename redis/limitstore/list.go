@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -59,6 +60,24 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	return page, nil
 }
 
+// onwards are the addresses of nodes in order, from that of at on. It moves at to
+// the start of each that comes after.
+func (at *spot) onwards(nodes map[string]rueidis.Client) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, addr := range slices.Sorted(maps.Keys(nodes)) {
+			if addr < at.Node {
+				continue
+			}
+			if addr != at.Node {
+				*at = spot{Node: addr}
+			}
+			if !yield(addr) {
+				return
+			}
+		}
+	}
+}
+
 func (s *Store) list(ctx context.Context, from rueidis.Client, q *sluice.Query, at spot) (sluice.Page, error) {
 	var page sluice.Page
 	nodes, err := s.primaries(ctx, from)
@@ -66,13 +85,7 @@ func (s *Store) list(ctx context.Context, from rueidis.Client, q *sluice.Query, 
 		return page, err
 	}
 	steps := 0
-	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		if addr < at.Node {
-			continue
-		}
-		if addr != at.Node {
-			at = spot{Node: addr}
-		}
+	for addr := range at.onwards(nodes) {
 		clock := nodes[addr]
 		if !s.db.Cluster {
 			clock = s.db.Client // also for what a replica has
