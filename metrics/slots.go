@@ -26,6 +26,7 @@ func Slots(s *schedule.Scheduler) prometheus.Collector {
 			add(w, "rate_limiter_slot_assignment_failures_total", "Events for which no window within reach had room.", st.Failures)
 			add(w, "rate_limiter_slots_leaked", "Slots that were assigned and never started, when last looked for; up to 1000 of a plan.", st.Leaked)
 			add(w, "rate_limiter_slots_broken", "Dispatchers that wait because what their work calls is down.", st.Broken)
+			add(w, "rate_limiter_slots_abandoned_total", "Attempts that timed out or were ended without an answer.", st.Abandoned)
 		}),
 		stats:    stats,
 		duration: prometheus.NewDesc("rate_limiter_slot_assignment_duration_seconds", "How long it took to assign an event, or a batch of them.", nil, nil),

@@ -57,7 +57,7 @@ func TestSlots(t *testing.T) {
 	want := []string{
 		"rate_limiter_config_cache_hits_total", "rate_limiter_config_cache_misses_total",
 		"rate_limiter_slot_assignment_duration_seconds", "rate_limiter_slot_assignment_failures_total",
-		"rate_limiter_slots_broken", "rate_limiter_slots_leaked", "rate_limiter_window_contention_total", "rate_limiter_window_lookahead_depth",
+		"rate_limiter_slots_abandoned_total", "rate_limiter_slots_broken", "rate_limiter_slots_leaked", "rate_limiter_window_contention_total", "rate_limiter_window_lookahead_depth",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("metrics are %v, want %v", names, want)

@@ -54,7 +54,15 @@ type DispatcherConfig struct {
 	// at most 50 in any second; with a burst of n it would be n-1 more.
 	Limit sluice.Limit
 
-	// Key is the shared bucket. The default is of the plan.
+	// Pacing is what the limit counts: starts by the clock, or, for a receiver
+	// that counts strictly, starts and their answers.
+	Pacing Pacing
+
+	// Timeout is how long work may take: then its context ends. 0 means 10 s if
+	// Pacing is ByAnswer, and otherwise for ever.
+	Timeout time.Duration
+
+	// Key is the shared bucket. The default is of the plan and the pacing.
 	Key sluice.Key
 
 	// Concurrency is how much work this dispatcher does at once. 0 means 64.
@@ -83,10 +91,6 @@ type DispatcherConfig struct {
 }
 
 const (
-	// ahead is how far in advance starts are reserved from the limit, so
-	// that a late wake-up loses none.
-	ahead = 200 * time.Millisecond
-
 	// claimAhead is for how much time slots are claimed at once: as long a
 	// pause may take to have its effect.
 	claimAhead = 500 * time.Millisecond
@@ -102,6 +106,12 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 	}
 	if c.Key == (sluice.Key{}) {
 		c.Key = sluice.Key{Namespace: namespace, Entity: "plan:" + c.Plan, Resource: "slots", Limit: "dispatch"}
+		if c.Pacing == ByAnswer {
+			c.Key.Limit = "permits"
+		}
+	}
+	if c.Pacing == ByAnswer {
+		c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 64)
 	c.Life = cmp.Or(c.Life, 30*time.Second)
@@ -123,6 +133,10 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 		return c, badinput.Field("limiter", nil, "must be given")
 	case c.Limit.Algorithm != sluice.TokenBucket:
 		return c, badinput.Field("limit", c.Limit, "must be a rate such as 50/s burst 1, not a window; Concurrency bounds how much runs at once")
+	case c.Pacing > ByAnswer:
+		return c, badinput.Field("pacing", c.Pacing, "must be ByClock or ByAnswer")
+	case c.Timeout < 0 || c.Timeout > 24*time.Hour:
+		return c, badinput.Field("timeout", c.Timeout, "must be at most 24h")
 	case c.Concurrency < 1 || c.Concurrency > 10_000:
 		return c, badinput.Field("concurrency", c.Concurrency, "must be 1 to 10000")
 	case c.Life < time.Second || c.Life > 24*time.Hour:
@@ -136,6 +150,9 @@ func (c DispatcherConfig) withDefaults(namespace string) (DispatcherConfig, erro
 	}
 	if err := c.Limit.Validate(); err != nil {
 		return c, err
+	}
+	if _, period := receiverLimit(c.Limit); c.Pacing == ByAnswer && period > 24*time.Hour {
+		return c, badinput.Field("limit", c.Limit, "must be at least one a day to be counted by answers")
 	}
 	if err := checkPlanName(c.Plan); err != nil {
 		return c, err
@@ -159,6 +176,7 @@ type Dispatcher struct {
 	s      *Scheduler
 	config DispatcherConfig
 	places chan struct{} // one for each piece of work at a time
+	pace   pace
 
 	mu      sync.Mutex
 	active  map[Claim]context.CancelCauseFunc
@@ -173,10 +191,14 @@ func (s *Scheduler) NewDispatcher(c DispatcherConfig) (*Dispatcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dispatcher{
+	d := &Dispatcher{
 		s: s, config: c, places: make(chan struct{}, c.Concurrency), active: map[Claim]context.CancelCauseFunc{},
 		breaker: breaker{after: c.BreakAfter},
-	}, nil
+	}
+	if d.pace = (*clockPace)(d); c.Pacing == ByAnswer {
+		d.pace = newPermits(&d.config, &s.clock, s.log)
+	}
+	return d, nil
 }
 
 // Run dispatches until ctx ends. Then it starts nothing more, gives back what
@@ -190,6 +212,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var heart sync.WaitGroup
 	heart.Go(func() { d.beat(beating) })
 	heart.Go(func() { d.s.sweepRegularly(ctx) })
+	heart.Go(func() { d.pace.keep(beating) })
 	d.loop(ctx)
 	d.running.Wait()
 	stop()
@@ -223,7 +246,7 @@ func (d *Dispatcher) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		wait, granted, ok := d.grant(ctx)
+		wait, granted, ok := d.pace.grant(ctx)
 		if !ok {
 			<-d.places
 			return
@@ -292,47 +315,13 @@ func (d *Dispatcher) rest(ctx context.Context) {
 	backoff.Sleep(ctx, wait)
 }
 
-// grant reserves the next start from the limit, and tells how long from now
-// it is. It answers false once ctx ends.
-//
-// Waiting in line would lose the time from when a start is due to when the
-// store hears of it, and more than a start at once is not to be had from a
-// bucket that never lets two pass. So the start is consumed before it is due,
-// as a debt, and never given back: if the process dies, it is lost.
-func (d *Dispatcher) grant(ctx context.Context) (wait time.Duration, granted time.Time, ok bool) {
-	start := sluice.Demand{Key: d.config.Key, Limit: d.config.Limit, Cost: sluice.Tokens(1)}
-	for ctx.Err() == nil {
-		decision, err := d.config.Limiter.Adjust(ctx, start)
-		if err == nil {
-			due := d.due(&decision.Results[0])
-			backoff.Sleep(ctx, due-ahead) // so that a pause of the plan has its effect soon
-			return min(due, ahead), decision.Time.Add(due), ctx.Err() == nil
-		}
-		if ctx.Err() == nil {
-			d.s.log.Warn("the limit could not be asked; nothing starts until it can", "plan", d.config.Plan, "error", err)
-		}
-		backoff.Sleep(ctx, ahead)
-	}
-	return 0, time.Time{}, false
-}
-
-// due is how long it takes until what was consumed last is there: until the
-// bucket would be full, less what a whole bucket takes to be.
-func (d *Dispatcher) due(r *sluice.Result) time.Duration {
-	if r.Remaining.Thousandths() >= 0 {
-		return 0
-	}
-	amount, period := d.config.Limit.Rate()
-	whole := time.Duration(d.config.Limit.Capacity().Thousandths()/amount*period+d.config.Limit.Capacity().Thousandths()%amount*period/amount) * time.Microsecond
-	return max(r.ResetAfter-whole, 0)
-}
-
 // start runs a job once its time has come.
 func (d *Dispatcher) start(ctx context.Context, job *Job, wait time.Duration) {
 	due := time.Now().Add(wait)
 	d.running.Go(func() {
 		defer func() { <-d.places }()
 		if !backoff.Sleep(ctx, time.Until(due)) {
+			d.pace.unused()
 			d.release(ctx, &job.Slot)
 			return
 		}
@@ -345,10 +334,12 @@ func (d *Dispatcher) run(ctx context.Context, job *Job) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	if !d.onLoss(&job.Slot, cancel) {
+		d.pace.unused()
 		return // the claim was lost while it waited
 	}
 	started := d.s.clock.now()
 	err := d.work(ctx, job)
+	d.pace.answered()
 	action, due, detail := Finished, time.Time{}, ""
 	_, permanent := errors.AsType[*permanentError](err)
 	down := d.saw(err != nil && !permanent)
@@ -385,6 +376,19 @@ func (d *Dispatcher) saw(failed bool) bool {
 
 // work does the work; a panic is an error.
 func (d *Dispatcher) work(ctx context.Context, job *Job) (err error) {
+	if d.config.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.config.Timeout)
+		defer cancel()
+	}
+	defer func() {
+		if timeout, ok := errors.AsType[interface {
+			error
+			Timeout() bool
+		}](err); ctx.Err() != nil || ok && timeout.Timeout() {
+			d.s.stats.abandoned.Add(1)
+		}
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the worker panicked: %v", p)

@@ -23,6 +23,7 @@ import (
 // rig is a scheduler on SQLite with a plan, in a bubble whose time is free.
 type rig struct {
 	*schedule.Scheduler
+	buckets sluice.Store
 	limiter *sluice.Limiter
 	store   schedule.Store
 }
@@ -47,7 +48,7 @@ func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
 		if _, err := s.SetPlan(t.Context(), schedule.Plan{MaxPerWindow: 1000}); err != nil {
 			t.Fatal(err)
 		}
-		test(t, &rig{s, sluice.New(buckets), store})
+		test(t, &rig{s, buckets, sluice.New(buckets), store})
 		for _, c := range []interface{ Close() error }{store, db, buckets} {
 			if err := c.Close(); err != nil {
 				t.Error(err)

@@ -40,6 +40,8 @@ type helper struct {
 	Batch   int // events at a time; 1 for one by one
 	Events  int // of all processes
 	Seconds int
+
+	Receiver string // where dispatched events are sent to; "" for nowhere
 }
 
 func TestMain(m *testing.M) {

@@ -20,6 +20,7 @@ type Stats struct {
 	unswept     atomic.Int64
 	leaked      atomic.Int64
 	broken      atomic.Int64
+	abandoned   atomic.Int64
 	durations   histogram
 	depths      histogram
 }
@@ -35,7 +36,8 @@ type Snapshot struct {
 	SweepFailures int64   // sweeps that ended before they were through
 	Leaked        int64   // slots that were leaked when the scheduler last looked, up to 1000 of a plan
 
-	Broken int64 // dispatchers that wait because what they call is down
+	Broken    int64 // dispatchers that wait because what they call is down
+	Abandoned int64 // attempts that timed out, or were ended because the claim was lost: they may be received later
 
 	Duration Distribution // of Assign and AssignBatch calls, in seconds
 	Depth    Distribution // windows from the first that suits to the one assigned, of each event
@@ -62,7 +64,7 @@ func (s *Stats) Snapshot() Snapshot {
 		CacheHits: s.cacheHits.Load(), CacheMisses: s.cacheMisses.Load(),
 		Contention: s.contention.Load(), Failures: s.failures.Load(),
 		Swept:         Removed{Slots: s.slots.Load(), Windows: s.windows.Load(), Audit: s.entries.Load()},
-		SweepFailures: s.unswept.Load(), Leaked: s.leaked.Load(), Broken: s.broken.Load(),
+		SweepFailures: s.unswept.Load(), Leaked: s.leaked.Load(), Broken: s.broken.Load(), Abandoned: s.abandoned.Load(),
 		Duration: s.durations.read(), Depth: s.depths.read(),
 	}
 }
