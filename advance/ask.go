@@ -169,7 +169,7 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		default: // it is not needed
 			s.sendSoon(sluice.HoldReturn{Key: r.Key, Limit: r.Limit, ID: r.ID})
 		}
-		if g.Amount.Thousandths() < r.Max.Thousandths() && g.Free.Thousandths() < a.least {
+		if !l.overtaken(g.Now) && g.Amount.Thousandths() < r.Max.Thousandths() && g.Free.Thousandths() < a.least {
 			// That was all there was. When it is spent, let a few tokens
 			// come before asking again.
 			l.deny(a.least, max(gap, l.comesIn(a.least-g.Free.Thousandths(), g.Now)), now)
@@ -178,8 +178,9 @@ func (s *Store) receive(a *ask, r *sluice.HoldRequest, g *sluice.Grant, err erro
 		return
 	}
 	switch {
-	case g.RetryIn == 0:
+	case g.RetryIn == 0, l.overtaken(g.Now):
 		// The store was not asked: while it recovers, only some keys are.
+		// Or who stands in line since then has yet to be reckoned with.
 		l.exactOnly = now + gap
 	case g.Recalled && !g.Held:
 		// Somebody waits for what is held. There is enough for us, but not

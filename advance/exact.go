@@ -17,6 +17,9 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 	if err == nil && !t.Peek && s.returnHeld(ctx, t, d) {
 		err = s.inner.Take(ctx, t, d)
 	}
+	if t.Ticket.ID.Node != 0 && (err != nil || !d.Allowed) {
+		s.stands(t, d)
+	}
 	if err == nil && d.Source == sluice.FromStore && !d.Repeated {
 		s.learn(d, sent)
 		if t.Peek && !t.UpTo {
@@ -24,6 +27,20 @@ func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) e
 		}
 	}
 	return err
+}
+
+// stands forgets refusals of buckets that a caller of this node may now stand in
+// line for: whoever comes after it has to wait for longer. What the caller itself
+// is told is better than that, and not remembered.
+func (s *Store) stands(t *sluice.Take, d *sluice.Decision) {
+	for i := range t.Demands {
+		sh, l := s.table.lock(&t.Demands[i].Key)
+		if l != nil {
+			l.denyUntil, l.shortOf = 0, 0
+			l.stood = d.Time.UnixMicro()
+		}
+		sh.mu.Unlock()
+	}
 }
 
 // learn remembers what the store said when it was asked at sent, and takes what
@@ -223,7 +240,7 @@ func (l *local) heard(r *sluice.Result, dm *sluice.Demand, sent, now time.Durati
 	l.resets = now + r.ResetAfter
 	l.used, l.probe = now, false
 	switch {
-	case dm.CountRefused || dm.Shadow:
+	case dm.CountRefused || dm.Shadow || l.overtaken(at):
 	case r.Fits:
 		l.denyUntil = 0
 	case r.Held:

@@ -46,6 +46,7 @@ type local struct {
 	denyCost  int64
 	denyRetry time.Duration // when it really could pass
 	refused   int64         // here since the store was heard
+	stood     int64         // the store's time when a caller of this node last stood in line
 
 	holds [2]hold       // spent in this order; a zero id is none
 	used  time.Duration // last
@@ -200,11 +201,20 @@ func (l *local) denyForHeld(cost int64, retry, now time.Duration) {
 	l.probe = true
 }
 
+// overtaken reports whether a caller of this node stands in line that the store
+// did not know of when it said something at at. If its clock was set back since,
+// nobody can tell.
+func (l *local) overtaken(at time.Time) bool {
+	return at.UnixMicro() < l.stood && l.stood <= l.said
+}
+
 // hear remembers what the store had left and what of it was free when it was
 // asked at sent, and which cost, if any, that is not enough for. It said so at
 // at, in its own time.
 func (l *local) hear(remaining, free, shortOf int64, sent time.Duration, at time.Time) {
-	l.shortOf = shortOf
+	if l.shortOf = shortOf; l.overtaken(at) {
+		l.shortOf = 0
+	}
 	l.before, l.refused = l.refused, 0
 	l.note(remaining, free, sent, at)
 }
@@ -293,7 +303,7 @@ func (l *local) ahead() int64 {
 // lately, so that it finds takers in any case. So nobody waits for an answer
 // that is most likely a refusal.
 func (l *local) spokenFor(cost int64, now time.Duration) bool {
-	if l.shortOf == 0 || cost < l.shortOf || cost > l.limit.Capacity().Thousandths() || l.limit.Algorithm != sluice.TokenBucket ||
+	if l.shortOf == 0 || cost < l.shortOf || cost > l.shortOf && l.denyHeld || cost > l.limit.Capacity().Thousandths() || l.limit.Algorithm != sluice.TokenBucket ||
 		l.asking == nil && l.inStore == 0 {
 		return false
 	}

@@ -69,7 +69,7 @@ const (
 // Each bucket is emptied. A caller is refused, and in some worlds another with a
 // greater cost after it, or one that wants of a second bucket as well, which is
 // empty, too; the last of them comes back. Or the caller waits, is overtaken and
-// gives up. Sooner is not checked
+// gives up. Or somebody of the same node stands in line before it. Sooner is not checked
 // where tokens were held, because they may be returned at any moment. While a
 // bucket stands still because the store's clock stepped back, the deny cache
 // estimates by refill, for a second at most; what is told after that is checked.
@@ -107,6 +107,11 @@ func (w *World) comeBackAlone() {
 			if t = a.overtaken(r, t, cost); t == nil || t.Err == nil {
 				continue
 			}
+		} else if oneIn(r, 4) {
+			if t = a.behind(r, t, cost); t == nil || t.Err != nil || t.Decision.Allowed {
+				w.callers.Wait()
+				continue
+			}
 		} else if oneIn(r, 3) {
 			if t = a.withAnother(r, i, cost); t == nil || t.Err != nil || t.Decision.Allowed {
 				continue
@@ -119,6 +124,7 @@ func (w *World) comeBackAlone() {
 			}
 		}
 		a.back(t, cost)
+		w.callers.Wait() // who is in line
 	}
 }
 
@@ -130,6 +136,7 @@ type alone struct {
 	slot   int
 	op     *Op
 	asked  int
+	late   time.Duration // for the wake-up of who is before it in line
 }
 
 // withAnother empties another bucket than the one numbered i, and takes of both.
@@ -157,20 +164,36 @@ func (a *alone) overtaken(r *rand.Rand, t *Told, cost int64) *Told {
 	wait += between(r, time.Millisecond, 300*time.Millisecond)
 	batch, interactive := a.asks(cost), a.asks(cost)
 	batch.Take.Priority, interactive.Take.Priority = sluice.Batch, sluice.Interactive
-	stands := func(t *Told, patience time.Duration) {
-		t.Waited, t.Ends = true, w.elapsed()+patience
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		w.ask(ctx, t, a.slot, func(n *node, ctx context.Context) (sluice.Decision, error) { return n.limiter.Wait(ctx, *t.Take) })
-	}
-	w.callers.Go(func() { stands(batch, wait) })
+	w.callers.Go(func() { a.stand(batch, wait) })
 	time.Sleep(time.Millisecond)
-	w.callers.Go(func() { stands(interactive, 2*wait) })
+	w.callers.Go(func() { a.stand(interactive, 2*wait) })
 	w.callers.Wait()
 	if batch.Node == nil || batch.Return.At < interactive.Return.At {
 		return nil // what it was told is of before
 	}
 	return batch
+}
+
+// behind lets somebody wait for what t was refused, and returns what a caller of
+// the same node is told who comes while that one stands in line. That is exact for
+// token buckets.
+func (a *alone) behind(r *rand.Rand, t *Told, cost int64) *Told {
+	w, wait := a.world, t.Decision.RetryAfter
+	if wait > longEnough/2 || a.bucket.Limit.Algorithm != sluice.TokenBucket {
+		return nil
+	}
+	w.callers.Go(func() { a.stand(a.asks(cost), 2*wait+time.Second) })
+	time.Sleep(between(r, time.Millisecond, max(min(wait/2, time.Second), 2*time.Millisecond)))
+	a.late = soonest
+	return a.take(cost, false)
+}
+
+// stand lets a caller wait in line.
+func (a *alone) stand(t *Told, patience time.Duration) {
+	t.Waited, t.Ends = true, a.world.elapsed()+patience
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	a.world.ask(ctx, t, a.slot, func(n *node, ctx context.Context) (sluice.Decision, error) { return n.limiter.Wait(ctx, *t.Take) })
 }
 
 // asks is a caller that is about to ask.
@@ -246,7 +269,7 @@ func (a *alone) back(t *Told, cost int64) {
 		}
 		wait = early
 	}
-	time.Sleep(wait)
+	time.Sleep(wait + a.late)
 	if b := a.take(cost, false); b != nil && b.Err == nil && !b.Decision.Allowed && !blocked(b) {
 		w.fail("refusals", "%s of %s, %s, does not pass after the %s that were told by %s: by %s in %s", sluice.Thousandths(cost), a.bucket.Key,
 			t.Take.Demands[0].Limit, t.Decision.RetryAfter, t.Decision.Source, b.Decision.Source, b.Decision.RetryAfter)
