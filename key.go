@@ -9,7 +9,7 @@ const MaxKeyPart = 255
 // The parts are kept apart all the way into the store, so no choice of
 // separator lets one key pass for another. Any of them may be empty.
 type Key struct {
-	Namespace string `json:"namespace,omitempty"` // the tenant of this installation
+	Namespace string `json:"namespace,omitempty"` // keeps entities apart from those of others
 	Entity    string `json:"entity,omitempty"`    // who: a user, an API key, an address
 	Resource  string `json:"resource,omitempty"`  // what: an endpoint, a model, an upstream
 	Limit     string `json:"limit,omitempty"`     // which of the limits: "rpm", "tpm"

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice/internal/badinput"
 )
 
-// Namespace is a tenant of the installation. Nothing of one is seen in
-// another.
+// Namespace keeps entities, limits and usage apart from those of others: nothing
+// of one is seen in another.
 type Namespace struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description,omitempty"`

@@ -68,7 +68,7 @@ type RequestExplanation struct {
 	Caller   string        // the entity
 	List     string        // allow or deny, if the caller is on that list
 	KnownBy  string        // key, user or ip
-	Outcome  string        // unlimited, allowed, refused, invalid, denied, forbidden, banned or unavailable
+	Outcome  string        // as httplimit.Outcome writes it: allowed, refused, unauthenticated and so on
 	Status   int           // 200 if it would pass
 	Message  string        // why it would not
 }

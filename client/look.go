@@ -67,7 +67,7 @@ type Total struct {
 // there now.
 type Node struct {
 	Allowed     int64   `json:"allowed"`
-	Limited     int64   `json:"limited"`
+	Refused     int64   `json:"refused"` // by this bucket
 	Failed      int64   `json:"failed"`
 	Waiting     int     `json:"waiting"`               // callers in line
 	LongestWait float64 `json:"longestWait,omitempty"` // seconds

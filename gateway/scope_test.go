@@ -32,7 +32,7 @@ idempotency:
   entity: {match: /entity}
   known: {match: /known, identity: required, headers: [x-order]}
   key: {match: /key, scope: key}
-  tenant: {match: /tenant, scope: tenant}
+  tenant: {match: /tenant, scope: namespace}
   header: {match: /header, scope: "header:X-Org"}
 `)})
 	one, two := []string{"X-API-Key", "secret-of-one-0123456789"}, []string{"X-API-Key", "secret-of-two-0123456789"}

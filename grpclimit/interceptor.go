@@ -156,9 +156,9 @@ func refusal(c *httplimit.Call) error {
 	p := c.Problem()
 	code := codes.ResourceExhausted
 	switch c.Outcome {
-	case httplimit.Invalid:
+	case httplimit.Unauthenticated:
 		code = codes.Unauthenticated
-	case httplimit.Denied:
+	case httplimit.DenyListed:
 		code = codes.PermissionDenied
 	case httplimit.Forbidden:
 		if code = codes.PermissionDenied; p.Status == http.StatusUnauthorized {

@@ -28,31 +28,41 @@ type Request struct {
 type Outcome uint8
 
 const (
-	// Unlimited requests pass without a take: they are exempt, of an
-	// allow-listed caller, or no limit applies.
+	// Unlimited requests pass because no limit applies to them.
 	Unlimited Outcome = iota
-	// Allowed requests pass and have consumed.
+	// Exempt requests pass because the policy exempts them, whoever sends them.
+	Exempt
+	// AllowListed requests pass because the caller is on the allow list.
+	AllowListed
+	// Allowed requests pass because all limits have room, or allow requests
+	// while the store is away.
 	Allowed
+	// ShadowRefused requests pass because the limits that have no room are
+	// shadows.
+	ShadowRefused
 	// Refused requests are over a limit.
 	Refused
-	// Invalid requests carry a credential that is not valid.
-	Invalid
-	// Denied requests are of a caller on the deny list.
-	Denied
-	// Forbidden requests lack a scope that the endpoint demands.
+	// Unauthenticated requests carry an invalid credential.
+	Unauthenticated
+	// DenyListed requests come from a caller on the deny list.
+	DenyListed
+	// Forbidden requests lack a scope that the endpoint requires.
 	Forbidden
-	// Banned requests are of a caller that is banned for a while.
+	// Banned requests come from a caller that is banned for a while.
 	Banned
 	// Unavailable requests could not be decided.
 	Unavailable
 )
 
 func (o Outcome) String() string {
-	return [...]string{"unlimited", "allowed", "refused", "invalid", "denied", "forbidden", "banned", "unavailable"}[o]
+	return [...]string{
+		"unlimited", "exempt", "allow_listed", "allowed", "shadow_refused",
+		"refused", "unauthenticated", "deny_listed", "forbidden", "banned", "unavailable",
+	}[o]
 }
 
 // Passes reports whether the request may proceed.
-func (o Outcome) Passes() bool { return o <= Allowed }
+func (o Outcome) Passes() bool { return o <= ShadowRefused }
 
 // Call is a request and what was decided about it. The zero Call is ready; it
 // can be used again and then keeps its memory.
@@ -73,12 +83,9 @@ type Call struct {
 	// difference, or [sluice.Never].
 	RetryAfter time.Duration
 
-	// Err is why the outcome is Invalid or Unavailable.
+	// Err is why the outcome is Unauthenticated or Unavailable, or why limits
+	// that allow requests while the store is away were not asked.
 	Err error
-
-	// AllowListed says that the outcome is Unlimited because the caller is on
-	// the allow list.
-	AllowListed bool
 
 	waived bool // it is to cost at most this
 	most   int64
@@ -98,7 +105,7 @@ type Call struct {
 // reset keeps the memory. It goes field by field, which is quicker than to
 // write over the whole.
 func (c *Call) reset() {
-	c.waived, c.most, c.AllowListed = false, 0, false
+	c.waived, c.most = false, 0
 	c.Outcome, c.RetryAfter, c.Err, c.Tier = Unlimited, 0, nil, ""
 	c.Labels, c.buf, c.ends, c.found = c.Labels[:0], c.buf[:0], c.ends[:0], c.found[:0]
 	t := &c.take
@@ -125,6 +132,7 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 	c.Policy = v.policy
 	c.Route = v.policy.Match(r.Method, r.Path)
 	if c.Route.Exempt {
+		c.Outcome = Exempt
 		if c.Route.Idempotency != nil {
 			g.exempted(ctx, v, r, c)
 		} else {
@@ -137,7 +145,7 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 		return
 	}
 	if listed(&v.policy.Deny, &c.Identity) {
-		c.Outcome = Denied
+		c.Outcome = DenyListed
 		return
 	}
 	if len(c.missingScopes()) > 0 {
@@ -145,7 +153,7 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 		return
 	}
 	if listed(&v.policy.Allow, &c.Identity) {
-		c.AllowListed = true
+		c.Outcome = AllowListed
 		return
 	}
 	if !g.asks(ctx, r, c) {
@@ -220,6 +228,11 @@ func (g *Gate) decide(ctx context.Context, c *Call) {
 	}
 	if c.Decision.Allowed {
 		c.Outcome = Allowed
+		for i := range c.Decision.Results {
+			if !c.Decision.Results[i].Fits && c.Decision.Demands[i].Shadow {
+				c.Outcome = ShadowRefused
+			}
+		}
 		return
 	}
 	c.Outcome = Refused
@@ -230,6 +243,7 @@ func (g *Gate) decide(ctx context.Context, c *Call) {
 // package failover has done so before and gives no error.
 func (g *Gate) undecided(ctx context.Context, c *Call, err error) {
 	c.Decision = sluice.Decision{Results: c.Decision.Results[:0]}
+	c.Outcome = Allowed
 	if errors.Is(err, sluice.ErrUnavailable) || errors.Is(err, sluice.ErrUnknown) {
 		for i := range c.take.Demands {
 			if c.take.Demands[i].OnUnavailable != sluice.Allow && !c.take.Demands[i].Shadow {

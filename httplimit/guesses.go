@@ -29,7 +29,7 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 		g.failed(ctx, invalid, c.Identity.Address)
 	}
 	if listed(&c.Policy.Deny, &c.Identity) {
-		c.Outcome = Denied
+		c.Outcome = DenyListed
 		return
 	}
 	if !g.asks(ctx, r, c) {
@@ -40,7 +40,7 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 	c.Labels = append(c.Labels, guessLabel)
 	g.decide(ctx, c)
 	if c.Outcome.Passes() {
-		c.Outcome, c.Err = Invalid, err
+		c.Outcome, c.Err = Unauthenticated, err
 	}
 	g.note(r, c)
 }

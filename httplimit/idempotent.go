@@ -102,7 +102,7 @@ func tenant(rule *policy.Idempotency, r *http.Request) string {
 	}
 	entity := id.Entity
 	switch rule.Scope {
-	case "tenant":
+	case "namespace":
 		return namespace
 	case "key":
 		entity = id.Key

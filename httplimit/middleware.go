@@ -46,7 +46,7 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} else {
 			c.Refuse(w)
 		}
-	case c.Outcome == Unlimited && len(c.Decision.Results) == 0:
+	case len(c.Decision.Results) == 0:
 		m.next.ServeHTTP(w, r)
 	case c.Decision.ID != "":
 		c.Headers(w.Header())

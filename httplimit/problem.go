@@ -60,13 +60,13 @@ func (c *Call) Problem() Problem {
 	switch c.Outcome {
 	case Refused:
 		c.refusal(&p)
-	case Invalid:
+	case Unauthenticated:
 		p.Status, p.Title, p.Code = http.StatusUnauthorized, "Unauthorized", "ERR_INVALID_CREDENTIALS"
 		p.Message, p.Tier = "the API key is not valid", ""
 		if c.invalidToken() {
 			p.Message = "the token is not valid"
 		}
-	case Denied:
+	case DenyListed:
 		p.Status, p.Title, p.Code = http.StatusForbidden, "Forbidden", "ERR_DENIED"
 		p.Message, p.Tier = "requests from here are not accepted", ""
 	case Forbidden:
@@ -166,7 +166,7 @@ func (c *Call) Refuse(w http.ResponseWriter) {
 	p := c.Problem()
 	status := p.Status
 	switch {
-	case c.Outcome == Invalid:
+	case c.Outcome == Unauthenticated:
 		h.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 	case c.Outcome == Forbidden && status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer scope="%s"`, strings.Join(p.Scopes, " ")))

@@ -48,7 +48,7 @@ func (g *Gate) seen(c *Call) {
 	a := &c.Policy.Abuse
 	away := c.Outcome == Unavailable || c.Outcome == Refused && c.Decision.Source >= sluice.Degraded
 	if (a.Ban != nil || a.Emergency != nil) && !away {
-		refused := c.Outcome == Refused || c.Outcome == Invalid
+		refused := c.Outcome == Refused || c.Outcome == Unauthenticated
 		g.config.Abuse.Seen(a, c.Identity.Entity, refused)
 	}
 }

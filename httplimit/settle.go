@@ -155,9 +155,9 @@ func (g *Gate) giveBack(ctx context.Context, c *Call) {
 // [Gate.Wrap]. They serve it with the context, in which [SetCost] works, and
 // say at the end whether it was served: if not, what it took is given back.
 func (g *Gate) Hold(ctx context.Context, c *Call) (held context.Context, end func(served bool)) {
-	if c.Outcome != Allowed || c.Decision.ID == "" {
+	if !c.Outcome.Passes() || c.Decision.ID == "" {
 		return ctx, func(served bool) {
-			if !served && c.Outcome == Allowed {
+			if !served && c.Outcome.Passes() {
 				g.giveBack(ctx, c)
 			}
 		}
@@ -181,7 +181,7 @@ func withSettlement(ctx context.Context, s *settlement) context.Context {
 
 // SetCost sets what the request that ctx belongs to really costs in a limit,
 // by the limit's name in the policy. It is charged when the response is done
-// and may leave a debt. The last call counts. It answers false, and changes
+// and may leave a debt. The last call counts. It returns false, and changes
 // nothing, unless the policy settles the endpoint's cost afterwards
 // ("settle") and the request is still running.
 func SetCost(ctx context.Context, limit string, cost sluice.Amount) bool {

@@ -80,9 +80,15 @@ func TestWithoutFailoverOnlyWhatAllowsPasses(t *testing.T) {
 	for word, want := range map[string]int{"allow": 200, "deny": 503, "degrade": 503} {
 		store := awayStore(t)
 		text := "version: 1\nlimits: {a: {limit: 1/hour}, b: {per: ip, limit: 1/hour}}\non_unavailable: " + word + "\n"
-		s := serve(t, gate(t, text, func(c *httplimit.Config) { c.Limiter = sluice.New(store) }).Wrap(http.HandlerFunc(hello)))
+		outcome := httplimit.Unlimited
+		s := serve(t, gate(t, text, func(c *httplimit.Config) {
+			c.Limiter, c.Decided = sluice.New(store), func(c *httplimit.Call) { outcome = c.Outcome }
+		}).Wrap(http.HandlerFunc(hello)))
 		if a := ask(t, s.URL, "GET", "/"); a.StatusCode != want || want == 503 && a.problem.Code != "ERR_LIMITER_UNAVAILABLE" {
 			t.Errorf("%s: %d %s", word, a.StatusCode, a.body)
+		}
+		if passes := want == 200; passes != (outcome == httplimit.Allowed) || !passes && outcome != httplimit.Unavailable {
+			t.Errorf("%s: %v", word, outcome)
 		}
 	}
 }

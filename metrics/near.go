@@ -17,7 +17,7 @@ const (
 	mostNear   = 10_000 / nearShards // buckets watched, a shard
 
 	// repeat is how long the log stays quiet about a bucket that comes to the
-	// same level again.
+	// same alarm again.
 	repeat = time.Minute
 
 	// forget is how long a bucket that nobody asks for is taken to be as full
@@ -34,12 +34,12 @@ type nearShard struct {
 
 // nearBucket is a bucket that is, or was just now, near its limit.
 type nearBucket struct {
-	level     level
+	alarm     severity
 	used      float64 // percent, when it was last seen
 	seen      time.Time
 	reset     time.Time // when it is full again if nobody takes anything
 	algorithm sluice.Algorithm
-	told      [levels]time.Time // when the log had a line about it
+	told      [severities]time.Time // when the log had a line about it
 }
 
 // usedAt is how much is used later on, if nobody takes anything: a token
@@ -56,21 +56,21 @@ func (b *nearBucket) usedAt(now time.Time) float64 {
 
 // over reports whether there is nothing left to remember about b.
 func (b *nearBucket) over(now time.Time) bool {
-	return b.level == none && now.Sub(b.told[warning]) >= repeat && now.Sub(b.told[critical]) >= repeat
+	return b.alarm == none && now.Sub(b.told[warning]) >= repeat && now.Sub(b.told[critical]) >= repeat
 }
 
 func (u *Utilization) shard(k *sluice.Key) *nearShard {
 	return &u.near[maphash.Comparable(u.seed, *k)%nearShards]
 }
 
-// saw notes how full a bucket is, and tells if that is a level higher than
+// saw notes how full a bucket is, and tells if that is a worse alarm than
 // before.
 func (u *Utilization) saw(d *sluice.Demand, used float64, reset time.Duration, now time.Time) {
 	sh := u.shard(&d.Key)
 	sh.mu.Lock()
 	b := sh.byKey[d.Key]
 	if b == nil {
-		if used < u.levels[warning] {
+		if used < u.from[warning] {
 			sh.mu.Unlock()
 			return
 		}
@@ -80,22 +80,22 @@ func (u *Utilization) saw(d *sluice.Demand, used float64, reset time.Duration, n
 			return
 		}
 	}
-	before := u.level(b.usedAt(now), b.level)
-	b.level = u.level(used, before)
+	before := u.alarm(b.usedAt(now), b.alarm)
+	b.alarm = u.alarm(used, before)
 	b.used, b.seen, b.algorithm = used, now, d.Limit.Algorithm
 	if b.algorithm == sluice.Concurrency || reset <= 0 {
 		reset = forget
 	}
 	b.reset = now.Add(reset)
 	tell := false
-	for l := before + 1; l <= b.level; l++ {
-		u.crossed[l].Inc()
-		tell = now.Sub(b.told[l]) >= repeat
+	for a := before + 1; a <= b.alarm; a++ {
+		u.crossed[a].Inc()
+		tell = now.Sub(b.told[a]) >= repeat
 		if tell {
-			b.told[l] = now
+			b.told[a] = now
 		}
 	}
-	reached := b.level
+	reached := b.alarm
 	if b.over(now) {
 		delete(sh.byKey, d.Key)
 		u.known.Add(-1)
@@ -128,21 +128,21 @@ func (u *Utilization) add(sh *nearShard, k sluice.Key, now time.Time) *nearBucke
 
 // sweep forgets buckets that are no longer near their limits, and counts the
 // others if count is not nil.
-func (u *Utilization) sweep(sh *nearShard, now time.Time, count *[levels]int) {
+func (u *Utilization) sweep(sh *nearShard, now time.Time, count *[severities]int) {
 	sh.swept = now
 	for k, b := range sh.byKey {
-		b.level = min(b.level, u.level(b.usedAt(now), b.level))
+		b.alarm = min(b.alarm, u.alarm(b.usedAt(now), b.alarm))
 		if b.over(now) {
 			delete(sh.byKey, k)
 			u.known.Add(-1)
 		} else if count != nil {
-			count[b.level]++
+			count[b.alarm]++
 		}
 	}
 }
 
 func (u *Utilization) countNear(w *sheet) {
-	var count [levels]int
+	var count [severities]int
 	now := time.Now()
 	for i := range u.near {
 		sh := &u.near[i]
@@ -150,18 +150,18 @@ func (u *Utilization) countNear(w *sheet) {
 		u.sweep(sh, now, &count)
 		sh.mu.Unlock()
 	}
-	by(w, "sluice_buckets_near_limit", "Buckets at a level of utilization, as far as this process knows.", "level",
+	by(w, "sluice_buckets_near_limit", "Buckets at an alarm, as far as this process knows.", "alarm",
 		map[string]int{warning.String(): count[warning], critical.String(): count[critical]})
 }
 
-// tell writes a line about a bucket that has come to a level.
-func (u *Utilization) tell(d *sluice.Demand, l level, used float64, now time.Time) {
+// tell writes a line about a bucket that has come to an alarm.
+func (u *Utilization) tell(d *sluice.Demand, a severity, used float64, now time.Time) {
 	untold, ok := u.lines.next(now)
 	if !ok {
 		return
 	}
 	args := []any{
-		"alert", l.String(), "utilization", math.Round(used*10) / 10, "entity", abuse.Mask(d.Key.Entity, 4),
+		"alarm", a.String(), "utilization", math.Round(used*10) / 10, "entity", abuse.Mask(d.Key.Entity, 4),
 		"resource", d.Key.Resource, "limit", d.Key.Limit, "rule", d.Limit.String(),
 	}
 	if d.Key.Namespace != "" {
@@ -171,7 +171,7 @@ func (u *Utilization) tell(d *sluice.Demand, l level, used float64, now time.Tim
 		args = append(args, "untold", untold) // buckets before this one
 	}
 	at := slog.LevelWarn
-	if l == critical {
+	if a == critical {
 		at = slog.LevelError
 	}
 	u.log.Log(context.Background(), at, "bucket near its limit", args...)

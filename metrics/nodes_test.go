@@ -80,7 +80,7 @@ func inTurn(t *testing.T, nodes []*sluice.Limiter, limit string, n int) {
 	}
 }
 
-const nearMessage = `level=WARN msg="bucket near its limit" alert=warning utilization=78 entity=****e`
+const nearMessage = `level=WARN msg="bucket near its limit" alarm=warning utilization=78 entity=****e`
 
 // TestNodesTogetherRaiseAnAlarm: no node has spent a third of the limit, and
 // none comes again. Whoever reports last what it spent hears the sum.
@@ -121,7 +121,7 @@ func TestNodesTogetherAreBelowTheirLimit(t *testing.T) {
 			}
 			inTurn(t, nodes, limit, 130)
 			time.Sleep(10 * time.Second)
-			if !strings.Contains(log.String(), "alert=warning utilization=7") {
+			if !strings.Contains(log.String(), "alarm=warning utilization=7") {
 				t.Errorf("%s: no alarm at 78 %%:\n%s", limit, log)
 			}
 		})

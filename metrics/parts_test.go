@@ -183,9 +183,9 @@ func TestReplaysAreCounted(t *testing.T) {
 # HELP sluice_idempotent_requests_total Requests with an idempotency key, by outcome.
 # TYPE sluice_idempotent_requests_total counter
 sluice_idempotent_requests_total{outcome="conflict"} 0
-sluice_idempotent_requests_total{outcome="first run"} 1
+sluice_idempotent_requests_total{outcome="first_run"} 1
 sluice_idempotent_requests_total{outcome="mismatch"} 0
-sluice_idempotent_requests_total{outcome="not kept"} 0
+sluice_idempotent_requests_total{outcome="not_kept"} 0
 sluice_idempotent_requests_total{outcome="replay"} 2
 sluice_idempotent_requests_total{outcome="takeover"} 0
 sluice_idempotent_requests_total{outcome="unavailable"} 0

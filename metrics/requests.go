@@ -14,8 +14,8 @@ func Replays(k *idempotency.Keeper) prometheus.Collector {
 	return figures(func(w *sheet) {
 		st := k.Local()
 		by(w, "sluice_idempotent_requests_total", "Requests with an idempotency key, by outcome.", "outcome", map[string]int64{
-			"first run": st.FirstRuns, "replay": st.Replays, "conflict": st.Conflicts, "mismatch": st.Mismatches,
-			"takeover": st.Takeovers, "unknown": st.Unknown, "not kept": st.NotKept, "unavailable": st.Unavailable,
+			"first_run": st.FirstRuns, "replay": st.Replays, "conflict": st.Conflicts, "mismatch": st.Mismatches,
+			"takeover": st.Takeovers, "unknown": st.Unknown, "not_kept": st.NotKept, "unavailable": st.Unavailable,
 		})
 		add(w, "sluice_idempotent_released_total", "Runs after which nothing was stored.", st.Released)
 		add(w, "sluice_idempotent_lost_total", "Runs that ended after their claim was lost.", st.Lost)
@@ -69,7 +69,7 @@ func NewRequests() *Requests {
 
 // Decided counts a request.
 func (r *Requests) Decided(c *httplimit.Call) {
-	l := requestLabels{outcome: outcome(c), tier: c.Tier, caller: "none", source: "none"}
+	l := requestLabels{outcome: c.Outcome.String(), tier: c.Tier, caller: "none", source: "none"}
 	if c.Identity.Entity != "" {
 		l.caller = c.Identity.Kind.String()
 	}
@@ -77,33 +77,9 @@ func (r *Requests) Decided(c *httplimit.Call) {
 		l.source = c.Decision.Source.String()
 	}
 	r.all.get(l).Inc()
-	if !c.Outcome.Passes() || l.outcome == takeOutcomes[shadowRefused] {
+	if !c.Outcome.Passes() || c.Outcome == httplimit.ShadowRefused {
 		r.refusals.get(endpointLabels{c.Route.Endpoint, l.outcome}).Inc()
 	}
-}
-
-// outcome tells apart what a gate lets pass for different reasons.
-func outcome(c *httplimit.Call) string {
-	switch c.Outcome {
-	case httplimit.Unlimited:
-		switch {
-		case c.Route.Exempt:
-			return "exempt"
-		case c.AllowListed:
-			return "allow_listed"
-		}
-	case httplimit.Allowed:
-		for i := range c.Decision.Results {
-			if c.Decision.Demands[i].Shadow && !c.Decision.Results[i].Fits {
-				return takeOutcomes[shadowRefused]
-			}
-		}
-	case httplimit.Invalid:
-		return "unauthenticated"
-	case httplimit.Denied:
-		return "deny_listed"
-	}
-	return c.Outcome.String()
 }
 
 // Refusals shows how the log of refused requests keeps up.

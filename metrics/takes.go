@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/httplimit"
 )
 
 // Takes counts decisions, as a [sluice.Observer], for Prometheus.
@@ -36,7 +37,7 @@ const (
 	shadowRefused
 )
 
-var takeOutcomes = [...]string{"allowed", "refused", "shadow_refused"}
+var takeOutcomes = [...]httplimit.Outcome{httplimit.Allowed, httplimit.Refused, httplimit.ShadowRefused}
 
 type limitLabels struct{ tier, resource, limit string }
 
@@ -101,7 +102,7 @@ func NewTakes() *Takes {
 		of := &tierTakes{cost: costs.WithLabelValues(label(tier))}
 		for s := range sources {
 			for o, outcome := range takeOutcomes {
-				of.decided[s][o] = decided.WithLabelValues(outcome, sluice.Source(s).String(), label(tier))
+				of.decided[s][o] = decided.WithLabelValues(outcome.String(), sluice.Source(s).String(), label(tier))
 			}
 		}
 		return of

@@ -15,16 +15,16 @@ import (
 
 // Utilization watches how full buckets are, as a [sluice.Observer]: it shows
 // Prometheus how many are near their limit and how near the fullest are, and
-// writes a line to the log when one crosses a level: a warning, or an error if
-// the level is critical. What nodes hold ahead of need is not used.
+// writes a line to the log when one comes to an alarm: a warning, or an error if
+// it is critical. What nodes hold ahead of need is not used.
 //
 // It knows what this process asked for, and what it hears of buckets that it
 // holds tokens of. A bucket that only others use is in their figures.
 type Utilization struct {
 	several
-	levels [levels]float64 // percent from which on; none is 0
-	log    *slog.Logger
-	lines  lines
+	from  [severities]float64 // utilization in percent; none is 0
+	log   *slog.Logger
+	lines lines
 
 	seed  maphash.Seed
 	near  [nearShards]nearShard
@@ -33,28 +33,28 @@ type Utilization struct {
 	peaks peaks
 	tiers bounded[string, prometheus.Observer] // how full the fullest bucket of each take was
 
-	crossed   [levels]prometheus.Counter
+	crossed   [severities]prometheus.Counter
 	unwatched prometheus.Counter
 }
 
-// level is how near its limit a bucket is.
-type level uint8
+// severity is how bad an alarm is: how near its limit a bucket is.
+type severity uint8
 
 const (
-	none level = iota
+	none severity = iota
 	warning
 	critical
 
-	levels = iota
+	severities = iota
 )
 
-func (l level) String() string {
-	return string([levels]catalog.Alarm{catalog.AlarmNone, catalog.AlarmWarning, catalog.AlarmCritical}[l])
+func (a severity) String() string {
+	return string([severities]catalog.Alarm{catalog.AlarmNone, catalog.AlarmWarning, catalog.AlarmCritical}[a])
 }
 
-// slack is how many percent a bucket must fall below a level to have left it.
-// Without it, one that is taken from and refilled around a level would cross
-// it all the time.
+// slack is how many percent a bucket must fall below the threshold of an alarm to
+// have left it. Without it, one that is taken from and refilled around the
+// threshold would cross it all the time.
 const slack = 10
 
 var (
@@ -76,16 +76,16 @@ func NewUtilization(at catalog.Thresholds, log *slog.Logger) (*Utilization, erro
 		log = slog.Default()
 	}
 	crossed := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_utilization_crossings_total", Help: "Times that a bucket came to a level of utilization from below.",
-	}, []string{"level"})
+		Name: "sluice_utilization_crossings_total", Help: "Times that a bucket came to an alarm from below.",
+	}, []string{"alarm"})
 	u := &Utilization{
-		levels: [levels]float64{warning: at.Warning, critical: at.Critical}, log: log, seed: maphash.MakeSeed(),
+		from: [severities]float64{warning: at.Warning, critical: at.Critical}, log: log, seed: maphash.MakeSeed(),
 		unwatched: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_utilization_unwatched_total", Help: "Takes from buckets near their limit that were not watched, because there were too many.",
 		}),
 	}
-	for _, l := range []level{warning, critical} {
-		u.crossed[l] = crossed.WithLabelValues(l.String())
+	for _, a := range []severity{warning, critical} {
+		u.crossed[a] = crossed.WithLabelValues(a.String())
 	}
 	used := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "sluice_take_utilization_ratio",
@@ -131,7 +131,7 @@ func (u *Utilization) look(d *sluice.Demand, r *sluice.Result, now time.Time) fl
 	used := max(100*float64(capacity-r.Remaining.Thousandths())/float64(capacity), 0)
 	u.peaks.saw(d.Key.Resource, d.Key.Limit, used, now)
 	// Most buckets are far from their limits, and are not looked up.
-	if used >= u.levels[warning] || u.known.Load() > 0 {
+	if used >= u.from[warning] || u.known.Load() > 0 {
 		u.saw(d, used, r.ResetAfter, now)
 	}
 	return used
@@ -147,15 +147,15 @@ func (u *Utilization) Consumed(k sluice.Key, l sluice.Limit, c sluice.Consumptio
 // Waited does nothing: waiting uses nothing.
 func (u *Utilization) Waited(*sluice.Take, time.Duration, bool) {}
 
-// level is where a utilization puts a bucket that was at another level.
-func (u *Utilization) level(used float64, before level) level {
-	for _, l := range []level{critical, warning} {
-		from := u.levels[l]
-		if before >= l {
+// alarm returns the alarm of a bucket that is used so far, and had another before.
+func (u *Utilization) alarm(used float64, before severity) severity {
+	for _, a := range []severity{critical, warning} {
+		from := u.from[a]
+		if before >= a {
 			from -= slack
 		}
 		if used >= from {
-			return l
+			return a
 		}
 	}
 	return none

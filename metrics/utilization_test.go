@@ -53,10 +53,10 @@ func take(t *testing.T, l *sluice.Limiter, entity, limit string, n int64) {
 
 func near(warning, critical int) string {
 	return fmt.Sprintf(`
-# HELP sluice_buckets_near_limit Buckets at a level of utilization, as far as this process knows.
+# HELP sluice_buckets_near_limit Buckets at an alarm, as far as this process knows.
 # TYPE sluice_buckets_near_limit gauge
-sluice_buckets_near_limit{level="critical"} %d
-sluice_buckets_near_limit{level="warning"} %d
+sluice_buckets_near_limit{alarm="critical"} %d
+sluice_buckets_near_limit{alarm="warning"} %d
 `, critical, warning)
 }
 
@@ -81,8 +81,8 @@ func TestLevelsAreToldOncePerCrossing(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			`level=WARN msg="bucket near its limit" alert=warning utilization=70 entity=****e resource=mail limit=rpm`,
-			`level=ERROR msg="bucket near its limit" alert=critical utilization=90 `,
+			`level=WARN msg="bucket near its limit" alarm=warning utilization=70 entity=****e resource=mail limit=rpm`,
+			`level=ERROR msg="bucket near its limit" alarm=critical utilization=90 `,
 		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log.String())
@@ -107,10 +107,10 @@ func TestLevelsAreToldOncePerCrossing(t *testing.T) {
 			t.Errorf("%d lines, want 3:\n%s", lines, log.String())
 		}
 		if err := testutil.CollectAndCompare(u, strings.NewReader(`
-# HELP sluice_utilization_crossings_total Times that a bucket came to a level of utilization from below.
+# HELP sluice_utilization_crossings_total Times that a bucket came to an alarm from below.
 # TYPE sluice_utilization_crossings_total counter
-sluice_utilization_crossings_total{level="critical"} 3
-sluice_utilization_crossings_total{level="warning"} 2
+sluice_utilization_crossings_total{alarm="critical"} 3
+sluice_utilization_crossings_total{alarm="warning"} 2
 `), "sluice_utilization_crossings_total"); err != nil {
 			t.Error(err)
 		}

@@ -356,7 +356,7 @@ func (c *compiler) idempotency() {
 
 // scope finds out whose keys a rule is about.
 func (c *compiler) scope(at string, rule *Idempotency) {
-	kinds := []string{"tenant", "entity", "key", "header:", "claim:"}
+	kinds := []string{"namespace", "entity", "key", "header:", "claim:"}
 	word, source, sourced := strings.Cut(rule.Scope, ":")
 	if sourced {
 		word += ":"
@@ -365,7 +365,7 @@ func (c *compiler) scope(at string, rule *Idempotency) {
 	case rule.Scope == "":
 		rule.Scope = "entity"
 	case !slices.Contains(kinds, word):
-		c.guess(at+".scope", word, kinds, "is %q, and one of tenant, entity, key, header:NAME, claim:NAME was expected", excerpt.Of(rule.Scope))
+		c.guess(at+".scope", word, kinds, "is %q, and one of namespace, entity, key, header:NAME, claim:NAME was expected", excerpt.Of(rule.Scope))
 	case word == "header:" && !isHeader(source):
 		c.add(at+".scope", "%q is not the name of a header", excerpt.Of(source))
 	case word == "claim:" && (source == "" || len(source) > 100):
@@ -375,7 +375,7 @@ func (c *compiler) scope(at string, rule *Idempotency) {
 	case sourced:
 		rule.Scope, rule.Source = strings.TrimSuffix(word, ":"), source
 	}
-	if rule.Identity == "optional" && (rule.Scope == "entity" || rule.Scope == "tenant") {
+	if rule.Identity == "optional" && (rule.Scope == "entity" || rule.Scope == "namespace") {
 		c.warn(at+".identity", "", nil, "callers without an API key or token may use keys; who is known by an address alone and gets another one can repeat a write unnoticed, unless identity is required")
 	}
 }

@@ -26,7 +26,7 @@ func TestAWriteMayTakeASecondAtLeast(t *testing.T) {
 func TestWhoseKeysARuleIsAbout(t *testing.T) {
 	for text, want := range map[string]string{
 		"scope: caller": "scope", "scope: header": "scope", "scope: 'header:'": "scope", "scope: 'claim:org'": "scope",
-		"headers: [Set-Cookie]": "headers[0]", "headers: [X-Order-Id]": "", "scope: tenant": "", "scope: key": "", "scope: 'header:x-org'": "",
+		"headers: [Set-Cookie]": "headers[0]", "headers: [X-Order-Id]": "", "scope: namespace": "", "scope: tenant": "scope", "scope: key": "", "scope: 'header:x-org'": "",
 	} {
 		p, err := Parse("test", []byte("version: 1\nidempotency: {orders: {match: POST /orders, "+text+"}}\n"))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), "idempotency.orders."+want) {

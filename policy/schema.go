@@ -121,8 +121,8 @@ func textSchema(tag reflect.StructTag) schema {
 		return schema{"type": "string", "pattern": `^(caller|key|user|ip|everyone|(header|claim):.+)$`,
 			"examples": []string{"caller", "key", "user", "ip", "everyone", "header:X-Tenant-ID", "claim:org"}}
 	case "scope":
-		return schema{"type": "string", "pattern": `^(tenant|entity|key|(header|claim):.+)$`,
-			"examples": []string{"tenant", "entity", "key", "header:X-Tenant-ID", "claim:org"}}
+		return schema{"type": "string", "pattern": `^(namespace|entity|key|(header|claim):.+)$`,
+			"examples": []string{"namespace", "entity", "key", "header:X-Tenant-ID", "claim:org"}}
 	case "link":
 		return schema{"type": "string", "format": "uri-reference"}
 	}

@@ -68,7 +68,7 @@ type Idempotency struct {
 	Name          string        `yaml:"-"`
 	Match         []Pattern     `yaml:"match,required" doc:"Requests that may carry an Idempotency-Key."`
 	Required      bool          `yaml:"required" doc:"Refuse requests without an Idempotency-Key."`
-	Scope         string        `yaml:"scope" check:"scope" doc:"Whose key it is: the caller's (entity), the API key's (key), everyone's in the namespace (tenant), or that of a header or claim (header:NAME, claim:NAME), without which a request with an Idempotency-Key is refused. Default: entity."`
+	Scope         string        `yaml:"scope" check:"scope" doc:"Whose key it is: the caller's (entity), the API key's (key), everyone's in the namespace (namespace), or that of a header or claim (header:NAME, claim:NAME), without which a request with an Idempotency-Key is refused. Default: entity."`
 	Identity      string        `yaml:"identity" enum:"required,optional" doc:"Whether requests with an Idempotency-Key need an API key or token. Callers who are known by their address alone can repeat a write from another address. Default: optional."`
 	Headers       []string      `yaml:"headers" check:"header" doc:"Response headers that are kept in addition to those that describe the body or what was made."`
 	TTL           time.Duration `yaml:"ttl" max:"720h" doc:"How long a response is kept. Default: 24h."`

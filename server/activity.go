@@ -31,7 +31,7 @@ func (s *server) activities(ctx context.Context, namespace string, keys []sluice
 		if s.activity != nil {
 			seen, queue := s.activity.Of(keys[i]), s.limiter.Waiting(keys[i])
 			all[i].Node = &client.Node{
-				Allowed: seen.Allowed, Limited: seen.Limited, Failed: seen.Failed,
+				Allowed: seen.Allowed, Refused: seen.Refused, Failed: seen.Failed,
 				Waiting: queue.Length, LongestWait: queue.Longest.Round(time.Millisecond).Seconds(),
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -89,9 +90,9 @@ func TestARequestIsExplained(t *testing.T) {
 		tier    string
 	}{
 		{client.Request{Method: "GET", Path: "/a", Address: "192.0.2.2"}, "allowed", 200, "free"},
-		{client.Request{Method: "GET", Path: "/a", Key: "wrong", Address: "192.0.2.2"}, "invalid", 401, "free"},
-		{client.Request{Method: "GET", Path: "/a", Address: "198.51.100.7"}, "denied", 403, ""},
-		{client.Request{Method: "GET", Path: "/healthz"}, "unlimited", 200, ""},
+		{client.Request{Method: "GET", Path: "/a", Key: "wrong", Address: "192.0.2.2"}, "unauthenticated", 401, "free"},
+		{client.Request{Method: "GET", Path: "/a", Address: "198.51.100.7"}, "deny_listed", 403, ""},
+		{client.Request{Method: "GET", Path: "/healthz"}, "exempt", 200, ""},
 	} {
 		for range 9 { // it consumes nothing
 			e = must(c.ExplainRequest(ctx, test.request))(t)
@@ -108,6 +109,18 @@ func TestARequestIsExplained(t *testing.T) {
 	}
 	if _, err := stage(t, nil).as(t, readToken).ExplainRequest(ctx, client.Request{Method: "GET", Path: "/"}); err == nil {
 		t.Error("a server without a policy explains")
+	}
+}
+
+// TestTheDescriptionHasTheOutcomes that explain and the metrics use.
+func TestTheDescriptionHasTheOutcomes(t *testing.T) {
+	want := []any{}
+	for o := httplimit.Unlimited; o <= httplimit.Unavailable; o++ {
+		want = append(want, o.String())
+	}
+	got := dig(map[string]any(openSpec(t)), "components", "schemas", "RequestExplanation", "properties", "outcome", "enum")
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

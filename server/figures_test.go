@@ -221,7 +221,7 @@ func TestFiguresWithoutTheStoreAreAbsent(t *testing.T) {
 	}
 	for _, resource := range []string{"chat", ""} {
 		status := must(c.Status(ctx, client.Subject{Entity: "alice", Resource: resource}))(t)
-		if l := status.Limits[0]; len(status.Limits) != 1 || l.Resource != "chat" || !l.Unknown || l.Upgrade || l.Alarm != "" || l.Source != "degraded" || l.Node.Limited != 1 {
+		if l := status.Limits[0]; len(status.Limits) != 1 || l.Resource != "chat" || !l.Unknown || l.Upgrade || l.Alarm != "" || l.Source != "degraded" || l.Node.Refused != 1 {
 			t.Errorf("%q: %+v", resource, status.Limits)
 		}
 		if status.Store != "open" {

@@ -32,7 +32,7 @@ func TestStatus(t *testing.T) {
 		rpm.Alarm != catalog.AlarmCritical || rpm.Level != "system" || rpm.ResetAfter != time.Hour || !rpm.Upgrade {
 		t.Errorf("%+v", rpm)
 	}
-	if *rpm.Node != (client.Node{Allowed: 10, Limited: 1}) || rpm.Source != "store" || rpm.Unknown {
+	if *rpm.Node != (client.Node{Allowed: 10, Refused: 1}) || rpm.Source != "store" || rpm.Unknown {
 		t.Errorf("%+v", rpm)
 	}
 	if parent := st.Limits[2]; parent.Entity != "team" || parent.Limit != "rpm" {

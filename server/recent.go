@@ -27,7 +27,7 @@ const (
 // counted. What was ever taken, by all processes, is usage: see package catalog.
 type Recent struct {
 	Allowed int64 // takes that were allowed
-	Limited int64 // takes that this bucket refused
+	Refused int64 // takes that this bucket refused; a shadow refuses none
 	Failed  int64 // takes that got no answer
 }
 
@@ -44,7 +44,7 @@ type activity struct {
 
 type activityCell struct {
 	second                   int64
-	allowed, limited, failed int32
+	allowed, refused, failed int32
 }
 
 // NewActivity remembers at most the given number of buckets (0 means 10 000),
@@ -60,18 +60,18 @@ func NewActivity(buckets int) *Activity {
 func (a *Activity) Decided(t *sluice.Take, d *sluice.Decision, err error, _ time.Duration) {
 	now := time.Now()
 	for i := range t.Demands {
-		allowed, limited, failed := 0, 0, 0
+		allowed, refused, failed := 0, 0, 0
 		switch {
 		case err != nil:
 			failed = 1
-		case !d.Results[i].Fits:
-			limited = 1
 		case d.Allowed:
 			allowed = 1
+		case !d.Results[i].Fits && !t.Demands[i].Shadow:
+			refused = 1
 		default:
 			continue // another limit refused
 		}
-		a.count(&t.Demands[i].Key, now, int32(allowed), int32(limited), int32(failed))
+		a.count(&t.Demands[i].Key, now, int32(allowed), int32(refused), int32(failed))
 	}
 }
 
@@ -81,7 +81,7 @@ func (a *Activity) Consumed(sluice.Key, sluice.Limit, sluice.Consumption) {}
 // Waited does nothing: waiting is not asking.
 func (a *Activity) Waited(*sluice.Take, time.Duration, bool) {}
 
-func (a *Activity) count(k *sluice.Key, now time.Time, allowed, limited, failed int32) {
+func (a *Activity) count(k *sluice.Key, now time.Time, allowed, refused, failed int32) {
 	sh := a.shard(k)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -97,7 +97,7 @@ func (a *Activity) count(k *sluice.Key, now time.Time, allowed, limited, failed 
 		*c = activityCell{second: second}
 	}
 	c.allowed += allowed
-	c.limited += limited
+	c.refused += refused
 	c.failed += failed
 	b.last = now
 }
@@ -158,7 +158,7 @@ func (a *Activity) Of(k sluice.Key) Recent {
 	for i := range b.cells {
 		if c := &b.cells[i]; c.second > since {
 			r.Allowed += int64(c.allowed)
-			r.Limited += int64(c.limited)
+			r.Refused += int64(c.refused)
 			r.Failed += int64(c.failed)
 		}
 	}

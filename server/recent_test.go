@@ -24,19 +24,23 @@ func TestActivityCountsTheLastMinute(t *testing.T) {
 		ctx := context.Background()
 		rpm := sluice.Demand{Key: sluice.Key{Entity: "a", Limit: "rpm"}, Limit: sluice.MustParse("3/minute fixed")}
 		rpd := sluice.Demand{Key: sluice.Key{Entity: "a", Limit: "rpd"}, Limit: sluice.MustParse("100/day fixed")}
+		trial := sluice.Demand{Key: sluice.Key{Entity: "a", Limit: "trial"}, Limit: sluice.MustParse("1/day fixed"), Shadow: true}
 		for range 5 {
-			if _, err := l.Take(ctx, rpm, rpd); err != nil {
+			if _, err := l.Take(ctx, rpm, rpd, trial); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if _, err := l.Peek(ctx, rpm); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := activity.Of(rpm.Key), (server.Recent{Allowed: 3, Limited: 2}); got != want {
+		if got, want := activity.Of(rpm.Key), (server.Recent{Allowed: 3, Refused: 2}); got != want {
 			t.Errorf("rpm: %+v, want %+v", got, want)
 		}
 		if got, want := activity.Of(rpd.Key), (server.Recent{Allowed: 3}); got != want {
 			t.Errorf("rpd: %+v, want %+v", got, want)
+		}
+		if got, want := activity.Of(trial.Key), (server.Recent{Allowed: 3}); got != want {
+			t.Errorf("a shadow: %+v, want %+v", got, want)
 		}
 		time.Sleep(59 * time.Second)
 		if got := activity.Of(rpm.Key); got.Allowed != 3 {

@@ -74,7 +74,7 @@ func TestAlarmsReachAWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := <-posts
-	if !strings.Contains(got, `"msg":"bucket near its limit"`) || !strings.Contains(got, `"alert":"warning"`) || strings.Contains(got, "alice-and") {
+	if !strings.Contains(got, `"msg":"bucket near its limit"`) || !strings.Contains(got, `"alarm":"warning"`) || strings.Contains(got, "alice-and") {
 		t.Errorf("posted %s", got)
 	}
 }

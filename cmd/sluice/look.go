@@ -108,7 +108,7 @@ func statusText(s *client.Status) string {
 		return head + ": no limit applies\n"
 	}
 	t := newTable("ENTITY", "RESOURCE", "LIMIT", "RULE", "LEVEL", ">LEFT", ">OF", ">USED", "ALARM", "FULL IN",
-		">CONSUMED", ">TAKES", "LAST", ">WAITING", ">ALLOWED", ">LIMITED", ">FAILED")
+		">CONSUMED", ">TAKES", "LAST", ">WAITING", ">ALLOWED", ">REFUSED", ">FAILED")
 	upgrade, away := false, ""
 	for i := range s.Limits {
 		l := &s.Limits[i]
@@ -120,9 +120,9 @@ func statusText(s *client.Status) string {
 			left, used, full = l.Remaining.String(), percent(l.Utilization), span(l.ResetAfter)
 		}
 		consumed, takes, last := totals(l.Total)
-		allowed, limited, failed := recent(l.Node)
+		allowed, refused, failed := recent(l.Node)
 		t.add(l.Entity, l.Resource, l.Limit, l.RuleText(), l.Level, left, l.Capacity.String(), used, string(l.Alarm), full,
-			consumed, takes, last, inLine(&l.Activity), allowed, limited, failed)
+			consumed, takes, last, inLine(&l.Activity), allowed, refused, failed)
 	}
 	text := fmt.Sprintf("%s: %s\n%s", head, cmp.Or(string(s.Alarm), "not known, the store is away"), t)
 	if away != "" {
@@ -154,11 +154,11 @@ func totals(t *client.Total) (amount, takes, last string) {
 }
 
 // recent is what one node was asked of a bucket, for people.
-func recent(n *client.Node) (allowed, limited, failed string) {
+func recent(n *client.Node) (allowed, refused, failed string) {
 	if n == nil {
 		return "", "", ""
 	}
-	return number(n.Allowed), number(n.Limited), number(n.Failed)
+	return number(n.Allowed), number(n.Refused), number(n.Failed)
 }
 
 // inLine is who waits for a bucket, for people: callers of the node that

@@ -12,7 +12,7 @@ import (
 
 func namespaceCommand() *cobra.Command {
 	return branch(&cobra.Command{
-		Use: "namespace", Short: "manage namespaces: separate tenants of one installation",
+		Use: "namespace", Short: "manage namespaces, which keep entities and limits apart",
 		Example: `sluice namespace create shop
 sluice entity list --namespace shop`,
 	}, namespaceListCommand(), namespaceGetCommand(), namespaceCreateCommand(), namespaceDeleteCommand())

@@ -64,21 +64,21 @@ func TestAReloadTakesEffectAsAWhole(t *testing.T) {
 		}
 		return strings.Join(append(all, r.Applied[0].Setting.Limit.String()), " ")
 	}
-	if got := stands(); got != "allowed invalid 100/hour" {
+	if got := stands(); got != "allowed unauthenticated 100/hour" {
 		t.Errorf("at first: %s", got)
 	}
 	write(keyedPolicy("new", "200/hour", "3/minute", ""))
 	if err := s.reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := stands(); got != "invalid allowed 200/hour" {
+	if got := stands(); got != "unauthenticated allowed 200/hour" {
 		t.Errorf("after a reload: %s", got)
 	}
 	write(keyedPolicy("old", "300/hour", "5/minute", "  jwt: {algorithms: [HS256], secret_file: /nowhere/secret}\n"))
 	if err := s.reload(); err == nil {
 		t.Error("a policy without its secret is used")
 	}
-	if got := stands(); got != "invalid allowed 200/hour" {
+	if got := stands(); got != "unauthenticated allowed 200/hour" {
 		t.Errorf("after a reload that failed: %s", got)
 	}
 	server.Kill()

@@ -71,7 +71,7 @@ func asked(b *client.Bucket) int64 {
 	if b.Node == nil {
 		return 0
 	}
-	return b.Node.Allowed + b.Node.Limited + b.Node.Failed
+	return b.Node.Allowed + b.Node.Refused + b.Node.Failed
 }
 
 // byName orders what is otherwise equal, so that rows do not jump about.
@@ -114,12 +114,12 @@ func (t *topFlags) run(ctx context.Context, c *call) error {
 	}
 	first.sort(t.order)
 	return printList(c, nil, "buckets", first.buckets, first.more,
-		newTable("ENTITY", "RESOURCE", "LIMIT", ">USED", "ALARM", ">LEFT", ">ALLOWED", ">LIMITED", ">WAITING", "FULL IN", "RULE"),
+		newTable("ENTITY", "RESOURCE", "LIMIT", ">USED", "ALARM", ">LEFT", ">ALLOWED", ">REFUSED", ">WAITING", "FULL IN", "RULE"),
 		func(b *client.Bucket) []string {
-			allowed, limited, _ := recent(b.Node)
+			allowed, refused, _ := recent(b.Node)
 			return []string{
 				b.Entity, b.Resource, b.Limit, percent(b.Utilization), string(b.Alarm), b.Remaining.String(),
-				allowed, limited, inLine(&b.Activity), span(b.ResetAfter), b.RuleText(),
+				allowed, refused, inLine(&b.Activity), span(b.ResetAfter), b.RuleText(),
 			}
 		})
 }

@@ -15,7 +15,7 @@ func bucket(entity string, used float64, allowed int64) client.Bucket {
 	return client.Bucket{
 		Entity: entity, Resource: "chat", Limit: "rpm", Rule: sluice.MustParse("100/minute"),
 		Remaining: sluice.Thousandths(int64((100 - used) * 1000)), Utilization: used, Alarm: catalog.Thresholds{}.Alarm(used),
-		ResetAfter: time.Duration(used) * time.Second, Activity: client.Activity{Node: &client.Node{Allowed: allowed, Limited: allowed / 10}},
+		ResetAfter: time.Duration(used) * time.Second, Activity: client.Activity{Node: &client.Node{Allowed: allowed, Refused: allowed / 10}},
 	}
 }
 
@@ -35,7 +35,7 @@ func TestTopView(t *testing.T) {
 	}{
 		{100, 7, "u", `
 sluice top  03:04:05Z  http://127.0.0.1:8080  4 buckets  2 critical  1 warning
-ENTITY        RESOURCE  LIMIT                             USED         LEFT ALLOWED LIMITED FULL IN
+ENTITY        RESOURCE  LIMIT                             USED         LEFT ALLOWED REFUSED FULL IN
 debtor        chat      rpm         ████████████████████  130% !!       -30       0       0      2m
 bob           chat      rpm         ██████████████████▌    93% !!         7     300      30      1m
 a company wi… chat      rpm         ██████████████▏        71% !         29       7       0      1m
@@ -44,13 +44,13 @@ u utilization  r requests  e entity  q quit
 `},
 		{104, 4, "r", `
 sluice top  03:04:05Z  http://127.0.0.1:8080  4 buckets  2 critical  1 warning
-ENTITY      RESOURCE LIMIT                            USED         LEFT ALLOWED LIMITED FULL IN WAITING
+ENTITY      RESOURCE LIMIT                            USED         LEFT ALLOWED REFUSED FULL IN WAITING
 bob         chat     rpm        ██████████████████▌    93% !!         7     300      30      1m       0
 u utilization  r requests  e entity  q quit
 `},
 		{72, 5, "r", `
 sluice top  03:04:05Z  http://127.0.0.1:8080  4 buckets  2 critical  1 …
-ENTITY  RESO… LIMIT                   USED         LEFT ALLOWED LIMITED
+ENTITY  RESO… LIMIT                   USED         LEFT ALLOWED REFUSED
 bob     chat  rpm     █████████████    93% !!         7     300      30
 alice   chat  rpm     █████▉           42%         57.5      12       1
 u utilization  r requests  e entity  q quit

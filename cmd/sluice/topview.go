@@ -36,7 +36,7 @@ func topColumns(width int) []column {
 	if width >= 72 {
 		rest = append(rest,
 			column{"ALLOWED", 7, true, node(func(n *client.Node) int64 { return n.Allowed })},
-			column{"LIMITED", 7, true, node(func(n *client.Node) int64 { return n.Limited })})
+			column{"REFUSED", 7, true, node(func(n *client.Node) int64 { return n.Refused })})
 	}
 	if width >= 88 {
 		rest = append(rest, column{"FULL IN", 7, true, func(b *client.Bucket) string { return coarse(b.ResetAfter) }})
