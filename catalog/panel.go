@@ -54,7 +54,7 @@ type Figure struct {
 	Resource    string
 	Limit       string
 	Rule        sluice.Limit
-	Level       string
+	Level       sluice.Level
 	Capacity    sluice.Amount
 	Remaining   sluice.Amount
 	Utilization float64 // percent of the capacity; above 100 is a debt
@@ -85,7 +85,7 @@ func (r *Resolution) Panel(ctx context.Context, l *sluice.Limiter, entity string
 		f := &figures[i]
 		*f = Figure{
 			Entity: demand.Key.Entity, Resource: demand.Key.Resource, Limit: demand.Key.Limit,
-			Rule: demand.Limit, Level: demand.Level.String(), Capacity: demand.Limit.Capacity(), Source: d.Source, Unannounced: demand.Unannounced,
+			Rule: demand.Limit, Level: demand.Level, Capacity: demand.Limit.Capacity(), Source: d.Source, Unannounced: demand.Unannounced,
 		}
 		// What a node's own quotas have left says nothing about the bucket.
 		if f.Unknown = result.Unknown || d.Source == sluice.Degraded || d.Source == sluice.Unknown; f.Unknown {

@@ -146,7 +146,7 @@ type Bucket struct {
 	Resource    string        `json:"resource"`
 	Limit       string        `json:"limit"`
 	Rule        sluice.Limit  `json:"rule"`              // that it was last taken by
-	Applies     *sluice.Limit `json:"applies,omitempty"` // the rule stored for the entity by now, if it is another
+	Applies     *sluice.Limit `json:"applies,omitempty"` // the rule of the entity or its tier by now, if it is another
 	Remaining   sluice.Amount `json:"remaining"`         // what is not used
 	Held        sluice.Amount `json:"held"`              // the part of it that nodes hold ahead of need
 	Consumed    sluice.Amount `json:"consumed"`          // since the bucket was last full

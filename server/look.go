@@ -25,7 +25,7 @@ var lookRoutes = []route{
 
 func newLimitStatus(f *catalog.Figure) client.LimitStatus {
 	return client.LimitStatus{
-		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Rule, Level: f.Level, Capacity: f.Capacity,
+		Entity: f.Entity, Resource: f.Resource, Limit: f.Limit, Rule: f.Rule, Level: f.Level.String(), Capacity: f.Capacity,
 		Remaining: f.Remaining, Utilization: f.Utilization, ResetAfter: f.ResetAfter, Unknown: f.Unknown,
 		Alarm: f.Alarm, Upgrade: f.Upgrade, Source: f.Source.String(),
 	}
@@ -100,14 +100,17 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 			if own && f.Unannounced {
 				continue
 			}
-			if !f.Unknown && f.Alarm.Worse(answer.Alarm) {
-				answer.Alarm = f.Alarm
+			l, key := newLimitStatus(f), sluice.Key{Namespace: who.Namespace, Entity: f.Entity, Resource: f.Resource, Limit: f.Limit}
+			if b := find(inUse, key); b != nil && b.Limit != f.Rule {
+				l.LastRule = &b.Limit
+				if by := s.thresholds.Alarm(b.Utilization()); who.Tier == "" && !inForce(f.Level, resolution, who.File) && l.Alarm.Worse(by) {
+					l.Alarm, l.Upgrade = by, by != catalog.AlarmNone
+				}
 			}
-			answer.Limits = append(answer.Limits, newLimitStatus(f))
-			keys = append(keys, sluice.Key{Namespace: who.Namespace, Entity: f.Entity, Resource: f.Resource, Limit: f.Limit})
-			if b := find(inUse, keys[len(keys)-1]); b != nil && b.Limit != f.Rule {
-				answer.Limits[len(keys)-1].LastRule = &b.Limit
+			if !f.Unknown && l.Alarm.Worse(answer.Alarm) {
+				answer.Alarm = l.Alarm
 			}
+			answer.Limits, keys = append(answer.Limits, l), append(keys, key)
 		}
 		for i := range inUse {
 			if b := &inUse[i]; !own && b.Key.Resource == resource && !slices.Contains(keys, b.Key) {
@@ -233,15 +236,21 @@ func (s *server) buckets(w http.ResponseWriter, r *http.Request, c *caller) erro
 	return list(w, answer, nil)
 }
 
-// applies is the limit of that name that is stored for an entity, whatever tier
-// its next take comes with.
+// inForce reports whether an entity's next take goes by a rule of that level,
+// whatever tier it comes with: the rule is the entity's own, or its tier's.
+func inForce(level sluice.Level, found *catalog.Resolution, file *catalog.Declaration) bool {
+	return level >= sluice.LevelEntity || found.Tier != "" && (file == nil || found.Tier != file.DefaultTier)
+}
+
+// applies is the limit of that name that is in force for an entity.
 func (s *server) applies(r *http.Request, k *sluice.Key) (sluice.Limit, bool) {
-	found, err := s.resolver.Resolve(r.Context(), catalog.Subject{Namespace: k.Namespace, Entity: k.Entity, Resource: k.Resource})
+	file := s.file(k.Namespace)
+	found, err := s.resolver.Resolve(r.Context(), catalog.Subject{Namespace: k.Namespace, Entity: k.Entity, Resource: k.Resource, File: file})
 	if err != nil {
 		return sluice.Limit{}, false // it is extra
 	}
 	for _, a := range found.Applied {
-		if a.Limit == k.Limit && a.Entity == found.Subject.Entity && a.Level >= sluice.LevelEntity {
+		if a.Limit == k.Limit && a.Entity == found.Subject.Entity && inForce(a.Level, found, file) {
 			return a.Setting.Limit, true
 		}
 	}

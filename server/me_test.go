@@ -102,17 +102,26 @@ func TestExplainShowsLists(t *testing.T) {
 	}
 }
 
-// TestBucketsShowTheRuleThatApplies, also before somebody takes by it.
+// TestBucketsShowTheRuleThatApplies, also before somebody takes by it: the
+// entity's own, or that of the tier it is known to have.
 func TestBucketsShowTheRuleThatApplies(t *testing.T) {
+	for name, scope := range map[string]catalog.Scope{"entity": {Entity: "alice"}, "tier": {Tier: "pro"}} {
+		t.Run(name, func(t *testing.T) { bucketsShowTheRule(t, scope) })
+	}
+}
+
+func bucketsShowTheRule(t *testing.T, scope catalog.Scope) {
 	s := stage(t, nil)
 	c, ctx := s.admin(t), t.Context()
-	must(c.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("rpm", "10/hour"), 0))(t)
+	must(c.PutTier(ctx, catalog.Tier{Name: "pro"}))(t)
+	must(c.PutEntity(ctx, catalog.Entity{ID: "alice", Tier: "pro"}))(t)
+	must(c.SetLimits(ctx, scope, limits("rpm", "10/hour"), 0))(t)
 	must(c.Take(ctx, client.Take{Entity: "alice", Resource: "chat"}))(t)
 	show := func() string { return must(c.Buckets(ctx, client.BucketQuery{}))(t).Buckets[0].RuleText() }
 	if got := show(); got != "10/hour" {
 		t.Error(got)
 	}
-	must(c.SetLimits(ctx, catalog.Scope{Entity: "alice"}, limits("rpm", "20/hour"), 0))(t)
+	must(c.SetLimits(ctx, scope, limits("rpm", "20/hour"), 0))(t)
 	if got := show(); got != "20/hour (was 10/hour)" {
 		t.Error(got)
 	}
