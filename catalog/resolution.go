@@ -144,7 +144,10 @@ func (r *Resolution) finish(first int, subject string) {
 	for i := first; i < len(r.Applied); i++ {
 		a := &r.Applied[i]
 		a.Unlimited, a.Label = a.Setting.Limit == sluice.Unlimited, a.Resource
-		if a.Limit != DefaultLimit || len(r.Applied) > first+1 {
+		switch {
+		case a.Resource == "":
+			a.Label = a.Limit
+		case a.Limit != DefaultLimit || len(r.Applied) > first+1:
 			a.Label += "-" + a.Limit
 		}
 		if a.Entity != subject {

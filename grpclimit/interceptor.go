@@ -158,7 +158,7 @@ func refusal(c *httplimit.Call) error {
 	switch c.Outcome {
 	case httplimit.Unauthenticated:
 		code = codes.Unauthenticated
-	case httplimit.DenyListed:
+	case httplimit.Denylisted:
 		code = codes.PermissionDenied
 	case httplimit.Forbidden:
 		if code = codes.PermissionDenied; p.Status == http.StatusUnauthorized {

@@ -32,20 +32,20 @@ const (
 	Unlimited Outcome = iota
 	// Exempt requests pass because the policy exempts them, whoever sends them.
 	Exempt
-	// AllowListed requests pass because the caller is on the allow list.
-	AllowListed
+	// Allowlisted requests pass because the caller is on the allow list.
+	Allowlisted
 	// Allowed requests pass because all limits have room, or allow requests
 	// while the store is away.
 	Allowed
-	// ShadowRefused requests pass because the limits that have no room are
+	// Shadowed requests pass because the limits that have no room are
 	// shadows.
-	ShadowRefused
+	Shadowed
 	// Refused requests are over a limit.
 	Refused
 	// Unauthenticated requests carry an invalid credential.
 	Unauthenticated
-	// DenyListed requests come from a caller on the deny list.
-	DenyListed
+	// Denylisted requests come from a caller on the deny list.
+	Denylisted
 	// Forbidden requests lack a scope that the endpoint requires.
 	Forbidden
 	// Banned requests come from a caller that is banned for a while.
@@ -56,13 +56,13 @@ const (
 
 func (o Outcome) String() string {
 	return [...]string{
-		"unlimited", "exempt", "allow_listed", "allowed", "shadow_refused",
-		"refused", "unauthenticated", "deny_listed", "forbidden", "banned", "unavailable",
+		"unlimited", "exempt", "allowlisted", "allowed", "shadowed",
+		"refused", "unauthenticated", "denylisted", "forbidden", "banned", "unavailable",
 	}[o]
 }
 
 // Passes reports whether the request may proceed.
-func (o Outcome) Passes() bool { return o <= ShadowRefused }
+func (o Outcome) Passes() bool { return o <= Shadowed }
 
 // Call is a request and what was decided about it. The zero Call is ready; it
 // can be used again and then keeps its memory.
@@ -145,7 +145,7 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 		return
 	}
 	if listed(&v.policy.Deny, &c.Identity) {
-		c.Outcome = DenyListed
+		c.Outcome = Denylisted
 		return
 	}
 	if len(c.missingScopes()) > 0 {
@@ -153,7 +153,7 @@ func (g *Gate) judge(ctx context.Context, r *Request, c *Call) {
 		return
 	}
 	if listed(&v.policy.Allow, &c.Identity) {
-		c.Outcome = AllowListed
+		c.Outcome = Allowlisted
 		return
 	}
 	if !g.asks(ctx, r, c) {
@@ -230,7 +230,7 @@ func (g *Gate) decide(ctx context.Context, c *Call) {
 		c.Outcome = Allowed
 		for i := range c.Decision.Results {
 			if !c.Decision.Results[i].Fits && c.Decision.Demands[i].Shadow {
-				c.Outcome = ShadowRefused
+				c.Outcome = Shadowed
 			}
 		}
 		return

@@ -29,7 +29,7 @@ func (g *Gate) unidentified(ctx context.Context, r *Request, c *Call, err error)
 		g.failed(ctx, invalid, c.Identity.Address)
 	}
 	if listed(&c.Policy.Deny, &c.Identity) {
-		c.Outcome = DenyListed
+		c.Outcome = Denylisted
 		return
 	}
 	if !g.asks(ctx, r, c) {

@@ -66,7 +66,7 @@ func (c *Call) Problem() Problem {
 		if c.invalidToken() {
 			p.Message = "the token is not valid"
 		}
-	case DenyListed:
+	case Denylisted:
 		p.Status, p.Title, p.Code = http.StatusForbidden, "Forbidden", "ERR_DENIED"
 		p.Message, p.Tier = "requests from here are not accepted", ""
 	case Forbidden:

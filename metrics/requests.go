@@ -77,7 +77,7 @@ func (r *Requests) Decided(c *httplimit.Call) {
 		l.source = c.Decision.Source.String()
 	}
 	r.all.get(l).Inc()
-	if !c.Outcome.Passes() || c.Outcome == httplimit.ShadowRefused {
+	if !c.Outcome.Passes() || c.Outcome == httplimit.Shadowed {
 		r.refusals.get(endpointLabels{c.Route.Endpoint, l.outcome}).Inc()
 	}
 }

@@ -78,18 +78,18 @@ func TestRequestsAreCounted(t *testing.T) {
 	if err := testutil.CollectAndCompare(requests, strings.NewReader(`
 # HELP sluice_requests_total Requests decided by the policy, by outcome, tier, kind of caller (key, user, ip; none if nobody had to know) and where the decision came from (none if no limit was asked); beyond the first 500 combinations all are other.
 # TYPE sluice_requests_total counter
-sluice_requests_total{caller="ip",outcome="allow_listed",source="none",tier=""} 1
-sluice_requests_total{caller="ip",outcome="deny_listed",source="none",tier=""} 1
+sluice_requests_total{caller="ip",outcome="allowlisted",source="none",tier=""} 1
+sluice_requests_total{caller="ip",outcome="denylisted",source="none",tier=""} 1
 sluice_requests_total{caller="ip",outcome="unauthenticated",source="store",tier="free"} 1
 sluice_requests_total{caller="key",outcome="allowed",source="store",tier="pro"} 3
 sluice_requests_total{caller="key",outcome="banned",source="none",tier="pro"} 1
 sluice_requests_total{caller="key",outcome="refused",source="store",tier="pro"} 2
-sluice_requests_total{caller="key",outcome="shadow_refused",source="store",tier="pro"} 1
+sluice_requests_total{caller="key",outcome="shadowed",source="store",tier="pro"} 1
 sluice_requests_total{caller="none",outcome="exempt",source="none",tier=""} 1
 # HELP sluice_requests_refused_total Requests that did not pass, or would not have if a limit were not a shadow, by endpoint of the policy and outcome; beyond the first 500 combinations all are other.
 # TYPE sluice_requests_refused_total counter
-sluice_requests_refused_total{endpoint="",outcome="deny_listed"} 1
-sluice_requests_refused_total{endpoint="",outcome="shadow_refused"} 1
+sluice_requests_refused_total{endpoint="",outcome="denylisted"} 1
+sluice_requests_refused_total{endpoint="",outcome="shadowed"} 1
 sluice_requests_refused_total{endpoint="",outcome="unauthenticated"} 1
 sluice_requests_refused_total{endpoint="search",outcome="banned"} 1
 sluice_requests_refused_total{endpoint="search",outcome="refused"} 2
@@ -128,7 +128,7 @@ func TestShadowRefusalsAndTiersAreCounted(t *testing.T) {
 		for _, l := range m.GetLabel() {
 			labels[l.GetName()] = l.GetValue()
 		}
-		want := map[string]float64{"allowed": 2, "shadow_refused": 1}[labels["outcome"]]
+		want := map[string]float64{"allowed": 2, "shadowed": 1}[labels["outcome"]]
 		if got := m.GetCounter().GetValue(); labels["tier"] == "pro" && labels["source"] == "store" && got != want {
 			t.Errorf("%v: %v, want %v", labels, got, want)
 		}

@@ -34,10 +34,10 @@ const (
 
 	allowed = iota - 1
 	refused
-	shadowRefused
+	shadowed
 )
 
-var takeOutcomes = [...]httplimit.Outcome{httplimit.Allowed, httplimit.Refused, httplimit.ShadowRefused}
+var takeOutcomes = [...]httplimit.Outcome{httplimit.Allowed, httplimit.Refused, httplimit.Shadowed}
 
 type limitLabels struct{ tier, resource, limit string }
 
@@ -63,7 +63,7 @@ var (
 func NewTakes() *Takes {
 	decided := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_takes_total",
-		Help: "Takes by outcome (allowed, refused, or shadow_refused: allowed because the limit is a shadow), by where the decision came from, and by tier.",
+		Help: "Takes by outcome (allowed, refused, or shadowed: allowed because the limit is a shadow), by where the decision came from, and by tier.",
 	}, []string{"outcome", "source", "tier"})
 	costs := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "sluice_take_cost_tokens",
@@ -127,7 +127,7 @@ func (t *Takes) Decided(take *sluice.Take, d *sluice.Decision, err error, took t
 		demand := &take.Demands[i]
 		cost = max(cost, demand.Charge().Thousandths())
 		if demand.Shadow && i < len(d.Results) && !d.Results[i].Fits {
-			outcome = shadowRefused
+			outcome = shadowed
 			t.shadows.get(limitLabels{take.Tier, demand.Key.Resource, demand.Key.Limit}).Inc()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/policy"
 )
@@ -221,8 +222,9 @@ var jsonType = []string{"application/json"}
 var ietfHeaders = policy.Policy{Headers: policy.Headers{IETF: true, Degraded: true}}
 
 // writeDecision answers a take: 200 or 429, with the headers that the policy
-// wants, as the middleware sends them. The call may be used again.
-func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *httplimit.Call, d *sluice.Decision, allowed int, lease string, own bool) []byte {
+// wants, as the middleware sends them, about the limits found. The call may be
+// used again.
+func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *httplimit.Call, d *sluice.Decision, found *catalog.Resolution, allowed int, lease string, own bool) []byte {
 	status := allowed
 	if call.Outcome = httplimit.Allowed; !d.Allowed {
 		status, call.Outcome = http.StatusTooManyRequests, httplimit.Refused
@@ -230,14 +232,7 @@ func (s *server) writeDecision(w http.ResponseWriter, scratch []byte, call *http
 	if call.Policy = &ietfHeaders; s.gate != nil {
 		call.Policy = s.gate.Policy()
 	}
-	call.Decision, call.RetryAfter, call.Labels = *d, d.RetryAfter, call.Labels[:0]
-	for i := range d.Demands {
-		label := d.Demands[i].Key.Limit
-		if entity := d.Demands[i].Key.Entity; entity != d.Demands[0].Key.Entity {
-			label = entity + "/" + label // an ancestor's
-		}
-		call.Labels = append(call.Labels, label)
-	}
+	call.Decision, call.RetryAfter, call.Labels = *d, d.RetryAfter, found.Labels(call.Labels[:0], found.Subject.Resource)
 	call.Headers(w.Header())
 	call.Decision = sluice.Decision{}
 	scratch = append(appendDecision(scratch[:0], d, lease, own), '\n')

@@ -91,7 +91,7 @@ func TestARequestIsExplained(t *testing.T) {
 	}{
 		{client.Request{Method: "GET", Path: "/a", Address: "192.0.2.2"}, "allowed", 200, "free"},
 		{client.Request{Method: "GET", Path: "/a", Key: "wrong", Address: "192.0.2.2"}, "unauthenticated", 401, "free"},
-		{client.Request{Method: "GET", Path: "/a", Address: "198.51.100.7"}, "deny_listed", 403, ""},
+		{client.Request{Method: "GET", Path: "/a", Address: "198.51.100.7"}, "denylisted", 403, ""},
 		{client.Request{Method: "GET", Path: "/healthz"}, "exempt", 200, ""},
 	} {
 		for range 9 { // it consumes nothing

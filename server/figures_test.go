@@ -150,7 +150,7 @@ func TestHeldIsNotUsed(t *testing.T) {
 	if left, ok := r.json["remaining"].(float64); !ok || left < 99_000 || left > 100_000 {
 		t.Errorf("%s", r.body)
 	}
-	if h := r.header.Get("RateLimit"); !strings.HasPrefix(h, `"daily";r=99`) {
+	if h := r.header.Get("RateLimit"); !strings.HasPrefix(h, `"chat-daily";r=99`) {
 		t.Errorf("RateLimit: %s", h)
 	}
 }

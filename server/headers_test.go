@@ -10,12 +10,28 @@ import (
 func TestTakesSendTheHeadersOfTheMiddleware(t *testing.T) {
 	s := stage(t, nil)
 	for _, path := range []string{"/v1/take", "/v1/leases"} {
-		r := s.raw(t, "POST", path, `{"entity":"alice","resource":"`+path+`","limits":{"burst":"100/minute burst 20","daily":"50/day UTC"}}`, bearer(serviceToken))
+		r := s.raw(t, "POST", path, `{"entity":"`+path+`","limits":{"burst":"100/minute burst 20","daily":"50/day UTC"}}`, bearer(serviceToken))
 		if got := r.header.Get("RateLimit-Policy"); got != `"burst";q=20;w=12, "daily";q=50;w=86400` {
 			t.Errorf("%s: RateLimit-Policy: %s", path, got)
 		}
 		if got := r.header.Get("RateLimit"); !strings.HasPrefix(got, `"burst";r=19;t=1, "daily";r=49;t=`) {
 			t.Errorf("%s: RateLimit: %s", path, got)
+		}
+	}
+}
+
+// A limit has the same name in the headers of the middleware and of a take.
+func TestHeadersNameLimitsAsThePolicyDoes(t *testing.T) {
+	s := gated(t, `
+version: 1
+limits:
+  api: {limit: 100/minute burst 20}
+  search: {limit: {rpm: 10/minute, rpd: 100/day UTC}}
+`)
+	for resource, want := range map[string]string{"api": `"api";q=20;w=12`, "search": `"search-rpd";q=100;w=86400, "search-rpm";q=10;w=60`} {
+		r := s.raw(t, "POST", "/v1/take", `{"entity":"acme","resource":"`+resource+`"}`, bearer(serviceToken))
+		if got := r.header.Get("RateLimit-Policy"); got != want {
+			t.Errorf("%s: %s, want %s", resource, got, want)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (s *server) acquire(w http.ResponseWriter, r *http.Request, c *caller) erro
 		lease = q.id
 		w.Header().Set("Location", "/v1/leases/"+url.PathEscape(lease))
 	}
-	s.writeDecision(w, nil, &httplimit.Call{}, &d, http.StatusCreated, lease, c.own)
+	s.writeDecision(w, nil, &httplimit.Call{}, &d, q.found, http.StatusCreated, lease, c.own)
 	return nil
 }
 

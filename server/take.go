@@ -75,7 +75,7 @@ func (s *server) take(w http.ResponseWriter, r *http.Request, c *caller) error {
 		return err
 	}
 	t.decided()
-	t.out = s.writeDecision(w, t.out, &t.call, d, http.StatusOK, "", c.own)
+	t.out = s.writeDecision(w, t.out, &t.call, d, q.found, http.StatusOK, "", c.own)
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (s *stack) logHealth(every time.Duration, log *slog.Logger) {
 			now := counted(s.registry)
 			since := func(name string) int64 { return int64(now[name] - before[name]) }
 			args := []any{
-				"allowed", since("allowed") + since("shadow_refused"), "refused", since("refused"), "errors", since("sluice_take_errors_total"),
+				"allowed", since("allowed") + since("shadowed"), "refused", since("refused"), "errors", since("sluice_take_errors_total"),
 				"near_limit", int64(now["warning"] + now["critical"]), "policy_current", now["sluice_policy_current"] == 1,
 				"memory", pressure.Live(),
 			}

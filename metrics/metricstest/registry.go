@@ -106,7 +106,7 @@ func Registry(t *testing.T) *prometheus.Registry {
 	must(err)
 	sanctions.Watch(guard)
 	requests := metrics.NewRequests()
-	requests.Decided(&httplimit.Call{Outcome: httplimit.DenyListed, Route: &policy.Route{}})
+	requests.Decided(&httplimit.Call{Outcome: httplimit.Denylisted, Route: &policy.Route{}})
 	register(metrics.Refusals(refusals), metrics.Logins(abuse.NewLogins(log)), sanctions, requests)
 
 	takes := metrics.NewTakes()
