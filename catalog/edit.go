@@ -145,6 +145,17 @@ func (b *build) mustRead(k RecordKey, name string) (*Record, error) {
 	return r, err
 }
 
+// mustDecode is mustRead, and what the record says.
+func mustDecode[T any](b *build, k RecordKey, name string, of func(Record) (T, error)) (*Record, T, error) {
+	r, err := b.mustRead(k, name)
+	if err != nil {
+		var none T
+		return nil, none, err
+	}
+	v, err := of(*r)
+	return r, v, err
+}
+
 func (b *build) add(m Mutation, fixed bool) {
 	if fixed {
 		b.fixed[len(b.batch.Mutations)] = true
@@ -273,21 +284,33 @@ func decode(r Record, v any) error {
 	return nil
 }
 
-// list reads one page.
-func (c *Catalog) list(ctx context.Context, q ListQuery, f func(Record) error) (next string, err error) {
+// list reads one page of records. 0 asks for 100.
+func list[T any](ctx context.Context, c *Catalog, q ListQuery, of func(Record) (T, error)) (all []T, next string, err error) {
 	if err := pageSize(&q.Max); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	page, err := c.store.List(ctx, q)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	for _, r := range page.Records {
-		if err := f(r); err != nil {
-			return "", err
+		v, err := of(r)
+		if err != nil {
+			return nil, "", err
 		}
+		all = append(all, v)
 	}
-	return page.Next, nil
+	return all, page.Next, nil
+}
+
+// get reads one record; [ErrNotFound] if there is none.
+func get[T any](ctx context.Context, c *Catalog, k RecordKey, name string, of func(Record) (T, error)) (T, error) {
+	r, err := c.store.Get(ctx, k)
+	if err != nil {
+		var none T
+		return none, about(name, k.ID, err)
+	}
+	return of(r)
 }
 
 // all reads all pages.

@@ -102,11 +102,7 @@ func (e *Entity) same(o *Entity) bool {
 
 // Entity is one entity; [ErrNotFound] if there is none of that id.
 func (c *Catalog) Entity(ctx context.Context, namespace, id string) (Entity, error) {
-	r, err := c.store.Get(ctx, entityKey(namespace, id))
-	if err != nil {
-		return Entity{}, about("entity", id, err)
-	}
-	return entityOf(r)
+	return get(ctx, c, entityKey(namespace, id), "entity", entityOf)
 }
 
 // EntityQuery selects entities: all, the children of a parent, or those of a
@@ -129,15 +125,9 @@ func (c *Catalog) Entities(ctx context.Context, namespace string, q EntityQuery)
 	if q.Parent != "" && q.Tier != "" {
 		return EntityPage{}, badinput.Field("query.tier", q.Tier, "list by parent or by tier, not by both")
 	}
-	var page EntityPage
 	lq := ListQuery{Namespace: namespace, Kind: KindEntity, Under: q.Parent, Tier: q.Tier, Cursor: q.Cursor, Max: q.Max}
-	next, err := c.list(ctx, lq, func(r Record) error {
-		e, err := entityOf(r)
-		page.Entities = append(page.Entities, e)
-		return err
-	})
-	page.Next = next
-	return page, err
+	all, next, err := list(ctx, c, lq, entityOf)
+	return EntityPage{all, next}, err
 }
 
 // CreateEntity creates an entity; [ErrExists] if there is one of that id. It
@@ -180,11 +170,7 @@ func (e *Editor) UpdateEntity(ctx context.Context, entity Entity) (Entity, error
 	}
 	version := entity.Version
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(entityKey(e.namespace, entity.ID), "entity "+excerpt.Of(entity.ID))
-		if err != nil {
-			return err
-		}
-		before, err := entityOf(*old)
+		old, before, err := mustDecode(b, entityKey(e.namespace, entity.ID), "entity "+excerpt.Of(entity.ID), entityOf)
 		if err != nil {
 			return err
 		}

@@ -79,6 +79,12 @@ func keyOf(r Record) (*storedKey, error) {
 	}, d.Hash}, err
 }
 
+// shownKey is a key without its hash.
+func shownKey(r Record) (Key, error) {
+	k, err := keyOf(r)
+	return k.Key, err
+}
+
 // A key in clear is slk_ID_SECRET: a mark that scanners of leaked secrets can
 // look for, 80 random bits to find it by, and 130 that nobody can guess.
 const (
@@ -170,11 +176,7 @@ func (b *build) newKey(k Key) (*storedKey, string, error) {
 // changeKey stores a key as change makes it.
 func (e *Editor) changeKey(ctx context.Context, id, action string, change func(*build, *storedKey) error) (Key, error) {
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(keyKey(e.namespace, id), "key "+excerpt.Of(id))
-		if err != nil {
-			return err
-		}
-		k, err := keyOf(*old)
+		old, k, err := mustDecode(b, keyKey(e.namespace, id), "key "+excerpt.Of(id), keyOf)
 		if err != nil {
 			return err
 		}
@@ -257,11 +259,7 @@ func (e *Editor) RotateKey(ctx context.Context, id string, grace time.Duration) 
 // for people to look at.
 func (e *Editor) DeleteKey(ctx context.Context, id string) error {
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(keyKey(e.namespace, id), "key "+excerpt.Of(id))
-		if err != nil {
-			return err
-		}
-		k, err := keyOf(*old)
+		old, k, err := mustDecode(b, keyKey(e.namespace, id), "key "+excerpt.Of(id), keyOf)
 		if err != nil {
 			return err
 		}
@@ -273,12 +271,7 @@ func (e *Editor) DeleteKey(ctx context.Context, id string) error {
 
 // Key is one API key; [ErrNotFound] if there is none of that id.
 func (c *Catalog) Key(ctx context.Context, namespace, id string) (Key, error) {
-	r, err := c.store.Get(ctx, keyKey(namespace, id))
-	if err != nil {
-		return Key{}, about("key", id, err)
-	}
-	k, err := keyOf(r)
-	return k.Key, err
+	return get(ctx, c, keyKey(namespace, id), "key", shownKey)
 }
 
 // KeyPage is one page of keys.
@@ -290,14 +283,8 @@ type KeyPage struct {
 // Keys lists the keys of an entity, or of all if entity is "", in order of
 // id. max is 1 to 1000, or 0 for 100.
 func (c *Catalog) Keys(ctx context.Context, namespace, entity, cursor string, max int) (KeyPage, error) {
-	var page KeyPage
-	next, err := c.list(ctx, ListQuery{Namespace: namespace, Kind: KindKey, Under: entity, Cursor: cursor, Max: max}, func(r Record) error {
-		k, err := keyOf(r)
-		page.Keys = append(page.Keys, k.Key)
-		return err
-	})
-	page.Next = next
-	return page, err
+	all, next, err := list(ctx, c, ListQuery{Namespace: namespace, Kind: KindKey, Under: entity, Cursor: cursor, Max: max}, shownKey)
+	return KeyPage{all, next}, err
 }
 
 // loadKey reads a key for the cache; nil if there is none to be used.

@@ -351,14 +351,8 @@ func (c *Catalog) ListLimits(ctx context.Context, namespace string, q LimitsQuer
 	} else if q.Resource != "" && lq.Kind != KindResourceLimits {
 		return LimitsPage{}, badinput.Field("limits.resource", q.Resource, "leave it out to list those of one entity or tier")
 	}
-	var page LimitsPage
-	next, err := c.list(ctx, lq, func(r Record) error {
-		l, err := limitsOf(r)
-		page.Limits = append(page.Limits, l)
-		return err
-	})
-	page.Next = next
-	return page, err
+	all, next, err := list(ctx, c, lq, limitsOf)
+	return LimitsPage{all, next}, err
 }
 
 // SetLimits stores all limits of a scope, in place of what was there. If

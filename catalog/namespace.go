@@ -69,11 +69,7 @@ func (c *Catalog) createDefault(ctx context.Context) error {
 
 // Namespace is one namespace; [ErrNotFound] if there is none of that name.
 func (c *Catalog) Namespace(ctx context.Context, name string) (Namespace, error) {
-	r, err := c.store.Get(ctx, namespaceKey(name))
-	if err != nil {
-		return Namespace{}, about("namespace", name, err)
-	}
-	return namespaceOf(r)
+	return get(ctx, c, namespaceKey(name), "namespace", namespaceOf)
 }
 
 // NamespacePage is one page of namespaces.
@@ -85,14 +81,8 @@ type NamespacePage struct {
 // Namespaces lists namespaces in order of name. max is 1 to 1000, or 0 for
 // 100.
 func (c *Catalog) Namespaces(ctx context.Context, cursor string, max int) (NamespacePage, error) {
-	var page NamespacePage
-	next, err := c.list(ctx, ListQuery{Kind: KindNamespace, Cursor: cursor, Max: max}, func(r Record) error {
-		n, err := namespaceOf(r)
-		page.Namespaces = append(page.Namespaces, n)
-		return err
-	})
-	page.Next = next
-	return page, err
+	all, next, err := list(ctx, c, ListQuery{Kind: KindNamespace, Cursor: cursor, Max: max}, namespaceOf)
+	return NamespacePage{all, next}, err
 }
 
 // CreateNamespace creates the editor's namespace; [ErrExists] if it is there.

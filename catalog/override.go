@@ -119,11 +119,8 @@ func (e *Editor) SetOverride(ctx context.Context, o Override) (Override, error) 
 // RemoveOverride ends an override before its time.
 func (e *Editor) RemoveOverride(ctx context.Context, entity, limit, resource string) error {
 	_, err := e.attempt(ctx, func(b *build) error {
-		old, err := b.mustRead(overrideKey(e.namespace, entity, limit, resource), fmt.Sprintf("override of %s for %s", excerpt.Of(limit), excerpt.Of(entity)))
-		if err != nil {
-			return err
-		}
-		before, err := overrideOf(*old)
+		old, before, err := mustDecode(b, overrideKey(e.namespace, entity, limit, resource),
+			fmt.Sprintf("override of %s for %s", excerpt.Of(limit), excerpt.Of(entity)), overrideOf)
 		if err != nil {
 			return err
 		}
@@ -142,12 +139,6 @@ type OverridePage struct {
 // Overrides lists the overrides of an entity, or of all if entity is "",
 // lapsed ones too until they are removed. max is 1 to 1000, or 0 for 100.
 func (c *Catalog) Overrides(ctx context.Context, namespace, entity, cursor string, max int) (OverridePage, error) {
-	var page OverridePage
-	next, err := c.list(ctx, ListQuery{Namespace: namespace, Kind: KindOverride, ID: entity, Cursor: cursor, Max: max}, func(r Record) error {
-		o, err := overrideOf(r)
-		page.Overrides = append(page.Overrides, o)
-		return err
-	})
-	page.Next = next
-	return page, err
+	all, next, err := list(ctx, c, ListQuery{Namespace: namespace, Kind: KindOverride, ID: entity, Cursor: cursor, Max: max}, overrideOf)
+	return OverridePage{all, next}, err
 }

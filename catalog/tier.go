@@ -38,11 +38,7 @@ func tierOf(r Record) (Tier, error) {
 
 // Tier is one stored tier; [ErrNotFound] if there is none of that name.
 func (c *Catalog) Tier(ctx context.Context, namespace, name string) (Tier, error) {
-	r, err := c.store.Get(ctx, tierKey(namespace, name))
-	if err != nil {
-		return Tier{}, about("tier", name, err)
-	}
-	return tierOf(r)
+	return get(ctx, c, tierKey(namespace, name), "tier", tierOf)
 }
 
 // TierPage is one page of tiers.
@@ -53,14 +49,8 @@ type TierPage struct {
 
 // Tiers lists stored tiers in order of name. max is 1 to 1000, or 0 for 100.
 func (c *Catalog) Tiers(ctx context.Context, namespace, cursor string, max int) (TierPage, error) {
-	var page TierPage
-	next, err := c.list(ctx, ListQuery{Namespace: namespace, Kind: KindTier, Cursor: cursor, Max: max}, func(r Record) error {
-		t, err := tierOf(r)
-		page.Tiers = append(page.Tiers, t)
-		return err
-	})
-	page.Next = next
-	return page, err
+	all, next, err := list(ctx, c, ListQuery{Namespace: namespace, Kind: KindTier, Cursor: cursor, Max: max}, tierOf)
+	return TierPage{all, next}, err
 }
 
 // PutTier creates a tier or changes its description. If t.Version is not 0,
@@ -106,15 +96,11 @@ func (e *Editor) DeleteTier(ctx context.Context, name string, version int64) err
 		if err := b.rely(guardTiers); err != nil {
 			return err
 		}
-		old, err := b.mustRead(tierKey(e.namespace, name), "tier "+excerpt.Of(name))
+		old, before, err := mustDecode(b, tierKey(e.namespace, name), "tier "+excerpt.Of(name), tierOf)
 		if err != nil {
 			return err
 		}
 		if err := b.unused(name); err != nil {
-			return err
-		}
-		before, err := tierOf(*old)
-		if err != nil {
 			return err
 		}
 		b.remove(old, version)

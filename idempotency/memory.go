@@ -172,26 +172,28 @@ func (m *Memory) remove(e *entry) {
 	m.disown(e)
 }
 
-// held finds the record of a running claim.
-func (m *Memory) held(id ID, token Token, now time.Time) (*entry, error) {
+// held locks m and finds the record of a claim. Unless there is an error, the
+// caller unlocks.
+func (m *Memory) held(ctx context.Context, id ID, token Token) (*entry, time.Time, error) {
+	now, err := m.enter(ctx)
+	if err != nil {
+		return nil, now, err
+	}
 	e := m.records[id]
 	if e == nil || e.Token != token || !now.Before(e.Expires) {
-		return nil, ErrLost
+		m.mu.Unlock()
+		return nil, now, ErrLost
 	}
-	return e, nil
+	return e, now, nil
 }
 
 // Extend moves the end of a claim.
 func (m *Memory) Extend(ctx context.Context, id ID, token Token, life time.Duration) error {
-	now, err := m.enter(ctx)
+	e, now, err := m.held(ctx, id, token)
 	if err != nil {
 		return err
 	}
 	defer m.mu.Unlock()
-	e, err := m.held(id, token, now)
-	if err != nil {
-		return err
-	}
 	if e.State != Running {
 		return ErrLost
 	}
@@ -201,15 +203,11 @@ func (m *Memory) Extend(ctx context.Context, id ID, token Token, life time.Durat
 
 // Finish stores a result.
 func (m *Memory) Finish(ctx context.Context, f *Finish) error {
-	now, err := m.enter(ctx)
+	e, now, err := m.held(ctx, f.ID, f.Token)
 	if err != nil {
 		return err
 	}
 	defer m.mu.Unlock()
-	e, err := m.held(f.ID, f.Token, now)
-	if err != nil {
-		return err
-	}
 	if e.State != Running {
 		if e.State != f.State {
 			return ErrLost
@@ -244,15 +242,11 @@ func withoutBody(result []byte) ([]byte, error) {
 
 // Release ends a running claim.
 func (m *Memory) Release(ctx context.Context, id ID, token Token) error {
-	now, err := m.enter(ctx)
+	e, _, err := m.held(ctx, id, token)
 	if err != nil {
 		return err
 	}
 	defer m.mu.Unlock()
-	e, err := m.held(id, token, now)
-	if err != nil {
-		return err
-	}
 	if e.State != Running {
 		return ErrLost
 	}
