@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/testclock"
 	"github.com/sluice-go/sluice/memory"
 )
 
@@ -14,13 +15,13 @@ import (
 // write down what they take.
 type accounts struct {
 	*bench
-	now   time.Time
+	now   *testclock.Clock
 	store *memory.Store
 }
 
 func openAccounts(t *testing.T) *accounts {
-	a := &accounts{bench: open(t, catalog.Config{}), now: time.Date(2026, 3, 1, 10, 59, 59, 0, time.UTC)}
-	store, err := memory.Open(memory.Config{Clock: func() time.Time { return a.now }})
+	a := &accounts{bench: open(t, catalog.Config{}), now: testclock.New(time.Date(2026, 3, 1, 10, 59, 59, 0, time.UTC))}
+	store, err := memory.Open(memory.Config{Clock: a.now.Now})
 	a.no(err)
 	t.Cleanup(func() { a.no(store.Close()) })
 	a.store = store
@@ -51,7 +52,7 @@ func (a *accounts) lease(l *sluice.Limiter, rule string, cost int64) *sluice.Lea
 // wants compares all that is written down about alice.
 func (a *accounts) wants(span catalog.Span, want ...string) {
 	a.t.Helper()
-	page, err := a.c.Usage(a.ctx, catalog.DefaultNamespace, catalog.UsedQuery{Entity: "alice", Span: span, From: a.now.AddDate(0, 0, -2), To: a.now.AddDate(0, 0, 2)})
+	page, err := a.c.Usage(a.ctx, catalog.DefaultNamespace, catalog.UsedQuery{Entity: "alice", Span: span, From: a.now.Now().AddDate(0, 0, -2), To: a.now.Now().AddDate(0, 0, 2)})
 	a.no(err)
 	var got []string
 	for _, u := range page.Used {
@@ -68,7 +69,7 @@ func TestUsageDoesNotDependOnRefill(t *testing.T) {
 	a := openAccounts(t)
 	l, flush := a.node()
 	lease := a.lease(l, "100/s", 80)
-	a.now = a.now.Add(1200 * time.Millisecond)
+	a.now.Advance(1200 * time.Millisecond)
 	a.no(lease.Release(a.ctx))
 	flush()
 	a.wants(catalog.Hourly, "0 in 1 at 10") // the hour of the take
@@ -83,7 +84,7 @@ func TestEstimatesAreSettledInTheHourOfTheTake(t *testing.T) {
 	other, flushOther := a.node()
 	for range 20 {
 		lease := a.lease(l, "4000/s", 4000)
-		a.now = a.now.Add(1500 * time.Millisecond)
+		a.now.Advance(1500 * time.Millisecond)
 		_, err := other.Lease(lease.ID).Commit(a.ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(700)})
 		a.no(err)
 	}
