@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -26,6 +27,27 @@ type answers struct {
 	file      *Declaration
 	namespace string
 	all       map[asked]*Resolution
+	first     []answer // some of them
+}
+
+type answer struct {
+	asked asked
+	found *Resolution
+}
+
+// maxFirst is how many answers are compared one by one before all are looked
+// up. Strings of one policy are mostly the same memory, so that comparing a few
+// is quicker than hashing one.
+const maxFirst = 4
+
+// find returns the answer to k; nil if it is not known.
+func (a *answers) find(k *asked) *Resolution {
+	for i := range a.first {
+		if a.first[i].asked == *k {
+			return a.first[i].found
+		}
+	}
+	return a.all[*k]
 }
 
 // asked is what differs between subjects under one file.
@@ -48,12 +70,14 @@ func (d *Declared) Resolve(ctx context.Context, s Subject) (*Resolution, error) 
 	}
 	s = s.known()
 	if _, named := s.File.Entities[s.Entity]; !named {
-		s.Tier = cmp.Or(s.Tier, s.File.KeyTiers[s.Entity])
+		if s.Tier == "" {
+			s.Tier = s.File.KeyTiers[s.Entity]
+		}
 		s.Entity = ""
 	}
 	key := asked{s.Entity, s.Tier, cmp.Or(s.Resources, s.Resource), s.Resources != ""}
 	if known := d.answers.Load(); known.about(&s) {
-		if r := known.all[key]; r != nil {
+		if r := known.find(&key); r != nil {
 			return r, nil
 		}
 	}
@@ -63,9 +87,13 @@ func (d *Declared) Resolve(ctx context.Context, s Subject) (*Resolution, error) 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next := &answers{s.File, s.Namespace, map[asked]*Resolution{key: r}}
+	next := &answers{file: s.File, namespace: s.Namespace, all: map[asked]*Resolution{key: r}}
 	if known := d.answers.Load(); known.about(&s) && len(known.all) < maxAnswers {
 		maps.Copy(next.all, known.all)
+		next.first = slices.Clone(known.first)
+	}
+	if len(next.first) < maxFirst {
+		next.first = append(next.first, answer{key, r})
 	}
 	d.answers.Store(next)
 	return r, nil

@@ -97,14 +97,14 @@ func (s *Set) merge(o *Set) {
 }
 
 func mergeCosts(a, b *costs) *costs {
-	none := sluice.Limit{}
-	m := &costs{rule: max(a.of("", none), b.of("", none))}
+	const rate = sluice.TokenBucket // one that has costs
+	m := &costs{rule: max(a.of("", rate), b.of("", rate))}
 	for _, c := range []*costs{a, b} {
 		if c == nil {
 			continue
 		}
 		for _, l := range c.named {
-			m.named = append(m.named, limitCost{Limit: l.Limit, Cost: sluice.Thousandths(max(a.of(l.Limit, none), b.of(l.Limit, none)))})
+			m.named = append(m.named, limitCost{Limit: l.Limit, Cost: sluice.Thousandths(max(a.of(l.Limit, rate), b.of(l.Limit, rate)))})
 		}
 	}
 	return m

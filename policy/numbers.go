@@ -28,7 +28,7 @@ type limitCost = sluice.LimitCost
 
 // of is the cost in a limit. One place is one place: a rule for tokens says
 // nothing about how many requests are in flight.
-func (c *costs) of(name string, limit sluice.Limit) int64 {
+func (c *costs) of(name string, algorithm sluice.Algorithm) int64 {
 	if c == nil {
 		return sluice.Token
 	}
@@ -37,7 +37,7 @@ func (c *costs) of(name string, limit sluice.Limit) int64 {
 			return c.named[i].Cost.Thousandths()
 		}
 	}
-	if limit.Algorithm == sluice.Concurrency {
+	if algorithm == sluice.Concurrency {
 		return sluice.Token
 	}
 	return c.rule

@@ -346,7 +346,7 @@ func (r *router) passable(at string, route *Route) {
 					continue
 				}
 				demands++
-				cost := s.costs.of(a.Limit, a.Setting.Limit)
+				cost := s.costs.of(a.Limit, a.Setting.Limit.Algorithm)
 				if room := a.Setting.Limit.Capacity().Thousandths(); cost > room && !s.shadow {
 					r.never(at, &a, cost, tier, room)
 				}

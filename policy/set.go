@@ -83,11 +83,12 @@ func (s *Set) Append(dst []sluice.Demand, r *catalog.Resolution, entity string) 
 		if a.Resource != s.Name || a.Unlimited {
 			continue
 		}
-		d := sluice.Demand{
+		dst = append(dst, sluice.Demand{
 			Key:   sluice.Key{Namespace: r.Subject.Namespace, Entity: a.Entity, Resource: s.Name, Limit: a.Limit},
-			Limit: a.Setting.Limit, Level: a.Level, Cost: sluice.Thousandths(s.costs.of(a.Limit, a.Setting.Limit)),
+			Limit: a.Setting.Limit, Level: a.Level, Cost: sluice.Thousandths(s.costs.of(a.Limit, a.Setting.Limit.Algorithm)),
 			Shadow: s.shadow, Critical: s.critical, OnUnavailable: s.onUnavailable, Unannounced: s.unannounced,
-		}
+		})
+		d := &dst[len(dst)-1]
 		if a.Entity == r.Subject.Entity {
 			d.Key.Entity = entity
 		}
@@ -97,7 +98,6 @@ func (s *Set) Append(dst []sluice.Demand, r *catalog.Resolution, entity string) 
 				d.OnUnavailable = a.Setting.OnUnavailable
 			}
 		}
-		dst = append(dst, d)
 	}
 	return dst
 }
