@@ -1,41 +1,24 @@
 package gateway_test
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-go/sluice/gateway"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/wiretest"
 )
 
 // wire sends bytes as they are and returns the status and body of the answer.
 func wire(t *testing.T, url, text string) (int, string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprint(conn, text)
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatalf("%.60q: %v", text, err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatalf("%.60q: %v", text, err)
-	}
-	return response.StatusCode, string(body)
+	response, body := wiretest.Write(t, strings.TrimPrefix(url, "http://"), text)
+	return response.StatusCode, body
 }
 
 // searches has a limit for one path and one for a method, and something exempt.

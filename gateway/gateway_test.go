@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/gateway"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/wiretest"
 	"github.com/sluice-go/sluice/memory"
 	"github.com/sluice-go/sluice/policy"
 )
@@ -88,26 +89,7 @@ func upstream(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
-func do(t testing.TB, method, url string, body io.Reader, header ...string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	b, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response, string(b)
-}
+var do = wiretest.Do
 
 // echo answers with what arrived.
 func echo(w http.ResponseWriter, r *http.Request) {

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/identity"
+	"github.com/sluice-go/sluice/internal/wiretest"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -104,25 +105,10 @@ type reply struct {
 // ask sends a request over a socket. Headers come in pairs.
 func ask(t testing.TB, url, method, path string, header ...string) reply {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	b, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := reply{Response: response, body: string(b)}
+	response, b := wiretest.Do(t, method, url+path, nil, header...)
+	a := reply{Response: response, body: b}
 	if len(b) > 0 && strings.HasSuffix(response.Header.Get("Content-Type"), "json") {
-		if err := json.Unmarshal(b, &a.problem); err != nil {
+		if err := json.Unmarshal([]byte(b), &a.problem); err != nil {
 			t.Errorf("%s: %v", b, err)
 		}
 	}

@@ -1,15 +1,13 @@
 package forwardauth_test
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sluice-go/sluice/internal/wiretest"
 )
 
 // attacked lets one search pass in a week, and tells who is calling.
@@ -31,23 +29,8 @@ upstream: {entity: X-Sluice-Entity, tier: X-Sluice-Tier, scopes: X-Sluice-Scopes
 // wire sends bytes as they are and returns the answer.
 func wire(t *testing.T, address, text string) answer {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprint(conn, text)
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatalf("%q: %v", text, err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatalf("%q: %v", text, err)
-	}
-	return answer{response.StatusCode, response.Header, string(body)}
+	response, body := wiretest.Write(t, address, text)
+	return answer{response.StatusCode, response.Header, body}
 }
 
 // TestAttacksThroughProxies: whatever a client writes, the protected server is

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/wiretest"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -136,23 +137,8 @@ type answer struct {
 
 func send(t *testing.T, method, url string, headers ...string) answer {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{response.StatusCode, response.Header, string(body)}
+	response, body := wiretest.Do(t, method, url, nil, headers...)
+	return answer{response.StatusCode, response.Header, body}
 }
 
 // behave is what a client sees through any of the proxies, under a policy of
