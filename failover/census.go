@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Census counts and names the nodes that share a store. Each keeps a lease in the
-// store itself, on a limit of concurrency for all of them, of which as much is taken
-// as there are nodes, and on one of its name. A node that dies is counted for
-// [censusKeep] longer.
+// Census counts and names the nodes that share a store. Each node keeps a lease
+// in the store on two concurrency limits: one for all nodes, whose use is their
+// number, and one for its name. A node that dies is counted for [censusKeep]
+// longer.
 type Census struct {
-	// Name is this node's. It must be set before Start; several nodes may have
-	// the same.
+	// Name is the name of this node. It must be set before Start. Several nodes
+	// may have the same name.
 	Name string
 
 	nodes   atomic.Int64
@@ -44,13 +44,13 @@ var present = sluice.Demand{
 	Cost:  sluice.Tokens(1), Critical: true, OnUnavailable: sluice.Deny,
 }
 
-// Nodes returns the number of nodes when the store last told, at least 1. It is
+// Nodes returns the number of nodes that the store last reported, at least 1. It is
 // a [Config]'s Nodes.
 func (c *Census) Nodes() int { return max(1, int(c.nodes.Load())) }
 
-// Known returns the nodes that the store last told of, in order of their names,
-// however long ago that is. A store that cannot list its buckets tells of none, and
-// Redis names 254 at most.
+// Known returns the nodes that the store last reported, sorted by name, however
+// long ago that was. A store that cannot list its buckets reports none, and
+// Redis at most 254.
 func (c *Census) Known() []Node {
 	if known := c.known.Load(); known != nil {
 		return *known

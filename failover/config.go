@@ -11,29 +11,30 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Config of a [Store]. The zero Config is a good one.
+// Config configures a [Store]. The zero Config is ready to use.
 type Config struct {
-	// Timeout is how long the store may take to answer a call. A caller's
-	// earlier deadline stands. 0 means 250 ms.
+	// Timeout is how long the store may take to answer a call. An earlier
+	// deadline of the caller still applies. 0 means 250 ms.
 	Timeout time.Duration
 
-	// Failures is how many in a row open the breaker. Those that happen
-	// together are one. 0 means 3.
+	// Failures is the number of consecutive failures that open the breaker.
+	// Failures that happen together count as one. 0 means 3.
 	Failures int
 
-	// Successes is how many in a row close it again. 0 means 3.
+	// Successes is the number of consecutive successes that close it again.
+	// 0 means 3.
 	Successes int
 
-	// Backoff is for how long an open breaker lets no caller ask the store. It
-	// doubles with each that fails, up to MaxBackoff. Up to a tenth is added at
-	// random, so that nodes do not ask in step. It ends early once the store
+	// Backoff is how long an open breaker keeps callers from asking the store.
+	// It doubles with each failed attempt, up to MaxBackoff. Up to a tenth is
+	// added at random, so that nodes do not ask in step. It ends early once the store
 	// passes a health check; see [CheckEvery]. An outage shorter than Backoff
 	// ends without the phases of recovery. 0 means 5 s and 60 s.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 
 	// Testing, Partial and Stabilizing are the phases between a closed
-	// breaker and normal work. What is 0 in them means:
+	// breaker and normal operation. Fields that are 0 mean:
 	//
 	//	Testing      5 % of keys, 5 successes and 10 s
 	//	Partial      25 %, 10 successes and 20 s
@@ -46,20 +47,20 @@ type Config struct {
 	Quotas map[string]Quota
 
 	// Nodes returns how many nodes share the store, as far as is known; see
-	// [Census]. A limit that all callers share, whose key has no entity, is
-	// divided by it for want of the store. Nil means 1.
+	// [Census]. While the store is away, a limit that all callers share, whose
+	// key has no entity, is divided by it. Nil means 1.
 	Nodes func() int
 
-	// Shards tells which keys are lost together. Nil means all.
+	// Shards reports which keys fail together. Nil means all of them.
 	Shards Shards
 
 	// MaxBuckets bounds the local quotas that are kept. Full ones are
 	// forgotten first; if none is full, new entities share one quota for each
-	// namespace and tier. 0 means 1 million, which takes some 150 MB if they
+	// namespace and tier. 0 means 1 million, which use about 150 MB if they
 	// are ever needed.
 	MaxBuckets int
 
-	// Log gets one line for each change of state. Nil means slog.Default.
+	// Log receives one line for each change of state. Nil means slog.Default.
 	Log *slog.Logger
 
 	// Rand replaces the source of the random part of a back-off, for tests: it
@@ -67,8 +68,8 @@ type Config struct {
 	Rand func() float64
 }
 
-// Phase is one step of recovery: which share of the keys is asked of the
-// store, and what must be seen before the next step.
+// Phase is one step of recovery: the share of keys that the store decides
+// again, and what must be seen before the next step.
 type Phase struct {
 	Share     int           // percent of the keys
 	Successes int           // 19 make up for a failure

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Shards tells which parts of a store fail together, such as the shards of a
-// Redis Cluster. Each has a breaker, so that one that is dead degrades its own
-// keys only.
+// Shards reports which parts of a store fail together, such as the shards of a
+// Redis Cluster. Each has its own breaker, so that a dead one degrades only its
+// own keys.
 type Shards interface {
 	// ShardOf returns the shard that a bucket is in.
 	ShardOf(sluice.Key) int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// State is where a store stands between working and gone. The breaker is
+// State is the state of a store, from working to gone. The breaker is
 // closed in all but Open and HalfOpen.
 type State uint8
 

@@ -2,7 +2,7 @@ package failover
 
 import "time"
 
-// Stats are counts since New, and the present state. With [Config].Shards the
+// Stats are counts since New, and the current state. With [Config].Shards the
 // state is that of the worst of them, and what is counted by state is the sum.
 type Stats struct {
 	State State
@@ -15,7 +15,7 @@ type Stats struct {
 	Entered map[State]int64         // how often each state was entered
 	Spent   map[State]time.Duration // how long it lasted in all, the present one included
 
-	// Calls that the store failed, by how.
+	// Calls that failed, by kind of failure.
 	TimedOut    int64 // no answer in time
 	Lost        int64 // no answer for another reason, such as a connection cut
 	Unreachable int64 // nothing can have happened
@@ -41,10 +41,10 @@ type Stats struct {
 	Unlisted   int64 // leases given locally whose cost was not kept
 }
 
-// Decided is how many takes were decided and how.
+// Decided counts takes by how they were decided.
 type Decided struct{ Allowed, Refused int64 }
 
-// State returns the present state; with [Config].Shards that of the worst of them.
+// State returns the current state; with [Config].Shards that of the worst of them.
 func (s *Store) State() State { return s.worst().state() }
 
 // Press tells the local quotas whether the process is short of memory: see

@@ -73,10 +73,10 @@ type settings struct {
 	quotas map[string]*quota
 }
 
-// Configure puts another configuration into effect, as a whole, or
-// changes nothing if it has a mistake. What entities have taken of their local
-// quotas stays taken, and so does the state of the breaker. MaxBuckets, Nodes, Shards,
-// Log and Rand stay as they are.
+// Configure replaces the configuration as a whole. If config is invalid, it
+// returns an error and changes nothing. What entities have taken of their local
+// quotas stays taken, and so does the state of the breaker. MaxBuckets, Nodes,
+// Shards, Log and Rand stay as they are.
 func (s *Store) Configure(config Config) error {
 	old := s.settings.Load()
 	if old != nil {
@@ -123,7 +123,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	return s.decide(t, d, source)
 }
 
-// reportEvery is how often a take that meets an unreadable record is written down.
+// reportEvery is how often a take that meets an unreadable record is logged.
 const reportEvery = time.Second
 
 // reportRecord writes down which buckets a take was about that met a record which

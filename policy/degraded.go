@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
-// Degraded is what the file says about times without the store. What is 0 is
-// left to package failover.
+// Degraded is what the file says about outages of the store. Fields that are 0
+// take the defaults of package failover.
 type Degraded struct {
 	Timeout     time.Duration    `yaml:"timeout" max:"1m" doc:"How long the store may take to answer. Default: 250ms."`
 	Failures    int              `yaml:"failures" min:"1" max:"1000" doc:"How many in a row open the circuit breaker. Default: 3."`

@@ -27,30 +27,29 @@ type Live struct {
 	done chan struct{}
 }
 
-// WatchConfig configures [Watch]. Its zero value is a good one.
+// WatchConfig configures [Watch]. The zero WatchConfig is ready to use.
 type WatchConfig struct {
-	// Prepare is asked about a policy before it takes the place of the one
-	// before; an error refuses it. It is where files that the policy names
+	// Prepare is called with a policy before it replaces the current one; an
+	// error rejects it. It is where files that the policy names
 	// are opened. Nil accepts every policy that is valid.
 	Prepare func(*Policy) error
 
-	// Notify is told of every attempt to load the file, after it. It must
-	// not block.
+	// Notify is called after every attempt to load the file. It must not block.
 	Notify func(Status)
 
 	// Settle is how long the file must be left alone before it is read, so
 	// that one that is written in pieces is read once. 0 means 100 ms.
 	Settle time.Duration
 
-	// Poll is how often the file is read even if nothing was heard, for file
-	// systems that tell nothing. 0 means 10 s.
+	// Poll is how often the file is read even without a notification, for file
+	// systems that send none. 0 means 10 s.
 	Poll time.Duration
 
-	// Log gets a line for every attempt. Nil means slog.Default.
+	// Log receives a line for every attempt. Nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Status is how it goes with a [Live] policy, for health checks and metrics.
+// Status is the state of a [Live] policy, for health checks and metrics.
 type Status struct {
 	Path     string    `json:"path"`
 	Revision string    `json:"revision"` // of the policy in place
@@ -58,8 +57,8 @@ type Status struct {
 	Loads    int64     `json:"loads"`    // policies put in place, the first one included
 	Failures int64     `json:"failures"` // files refused
 
-	// Err is why the file as it is now is not the policy in place. Nil if it
-	// is. It may be [Mistakes].
+	// Err is why the current file is not the policy in use, or nil if it is.
+	// It may be [Mistakes].
 	Err    error     `json:"-"`
 	Error  string    `json:"error,omitempty"` // the same as text
 	Failed time.Time `json:"failed,omitzero"` // since when
@@ -98,7 +97,7 @@ func Watch(ctx context.Context, path string, config WatchConfig) (*Live, error) 
 	return l, nil
 }
 
-// Policy returns the policy in place.
+// Policy returns the policy in use.
 func (l *Live) Policy() *Policy { return l.current.Load() }
 
 // Status returns the state of the policy and its file.

@@ -37,8 +37,8 @@ func (m *Mistake) Error() string {
 	return b.String()
 }
 
-// Mistakes are all that is wrong with a file, in the order of its lines. They
-// are an error with one line for each.
+// Mistakes is everything that is wrong with a file, in order of line. As an
+// error it has one line for each.
 type Mistakes []Mistake
 
 func (m Mistakes) Error() string {

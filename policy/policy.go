@@ -62,7 +62,7 @@ type Route struct {
 	// Exempt requests are not limited at all, and there are no sets.
 	Exempt bool
 
-	// Write says that the request changes something: by the endpoint's
+	// Write reports whether the request changes something: by the endpoint's
 	// access, or else by its method.
 	Write bool
 
@@ -77,7 +77,7 @@ type Route struct {
 	// Scopes are what the caller's key or token must have, all of them.
 	Scopes []string
 
-	// Settle lists response headers that tell the real cost afterwards.
+	// Settle lists the response headers that have the actual cost.
 	Settle []Settle
 
 	// Idempotency applies to the request, or is nil.

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Headers says what responses tell about limits.
+// Headers selects the response headers about limits.
 type Headers struct {
 	Send             []string      `yaml:"send" enum:"ietf,legacy,x-ratelimit" doc:"Families of headers: ietf is RateLimit and RateLimit-Policy, legacy is RateLimit-Limit, -Remaining and -Reset, x-ratelimit the same with X- in front. Default: ietf. An empty list sends none."`
 	RetryAfterJitter time.Duration `yaml:"retry_after_jitter" max:"1h" doc:"Up to this much is added to Retry-After at random, so that refused callers do not come back all at once."`
@@ -19,7 +19,7 @@ type Headers struct {
 	IETF, Legacy, XRateLimit bool `yaml:"-"`
 }
 
-// Refusal is what refused callers get to read.
+// Refusal is the content of the responses to refused callers.
 type Refusal struct {
 	Format  string `yaml:"format" enum:"problem+json,json" doc:"The body's format. Default: problem+json."`
 	Code    string `yaml:"code" doc:"The code field of the body. Default: ERR_RATE_LIMIT."`
@@ -28,7 +28,7 @@ type Refusal struct {
 	Upgrade string `yaml:"upgrade" check:"link" doc:"Link to get a larger plan; a tier's own link goes first."`
 }
 
-// Audit says which refusals are written to the audit log.
+// Audit selects the refusals that are logged.
 type Audit struct {
 	Tiers  []string `yaml:"tiers" doc:"Only refusals of these tiers. Default: all."`
 	Sample float64  `yaml:"sample" min:"0" max:"1" doc:"The share of refusals that is written, from 0 to 1. Default: 1."`
@@ -40,14 +40,14 @@ type Audit struct {
 // Wants reports whether refusals of a tier are written, sampling aside.
 func (a *Audit) Wants(tier string) bool { return a != nil && (len(a.tiers) == 0 || a.tiers[tier]) }
 
-// Abuse says what is done about callers who go on and on. Both are off unless
-// the file has them.
+// Abuse is what happens to callers that keep sending after they are refused. Both
+// are off unless the file has them.
 type Abuse struct {
 	Ban       *Ban       `yaml:"ban" doc:"Refuse callers for a while after many refusals."`
 	Emergency *Emergency `yaml:"emergency" doc:"Limit callers further while they send many times what they usually do."`
 }
 
-// Ban refuses everything of a caller for a while.
+// Ban refuses every request of a caller for a while.
 type Ban struct {
 	Refusals int           `yaml:"refusals,required" min:"1" max:"1000000" doc:"After this many refusals"`
 	Within   time.Duration `yaml:"within,required" max:"24h" doc:"within this time"`
@@ -63,7 +63,7 @@ type Emergency struct {
 	For      time.Duration `yaml:"for,required" max:"720h" doc:"for this long."`
 }
 
-// Idempotency says how repeated writes to some routes are recognized.
+// Idempotency configures how repeated writes to some routes are recognized.
 type Idempotency struct {
 	Name          string        `yaml:"-"`
 	Match         []Pattern     `yaml:"match,required" doc:"Requests that may carry an Idempotency-Key."`

@@ -52,8 +52,8 @@ type Set struct {
 	// counts by; see [Set.Entity].
 	Source string
 
-	// SkipMissing says that requests without that header or claim are not
-	// counted by this set. Otherwise they share one bucket, whose entity is
+	// SkipMissing reports that this set does not count requests without that
+	// header or claim. Otherwise they share one bucket, whose entity is
 	// Entity("").
 	SkipMissing bool
 

@@ -8,9 +8,8 @@ import (
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
-// Upstream says what a request tells whoever is behind the gate. The headers
-// for the caller are written by the gate alone: what a client sends under
-// these names never gets there.
+// Upstream selects the headers that tell the upstream who is calling. Only the
+// gate writes them: what a client sends under these names is removed.
 type Upstream struct {
 	Entity string   `yaml:"entity" check:"header" doc:"Header that names the caller, such as X-Sluice-Entity. Default: none."`
 	Tier   string   `yaml:"tier" check:"header" doc:"Header with the caller's tier, such as X-Sluice-Tier. Default: none."`

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Environment is what envoyproxy/ratelimit's environment variables say, as
-// far as Sluice can do the same. Fields of variables that are not set are
+// Environment holds the settings of envoyproxy/ratelimit's environment
+// variables that Sluice supports. Fields of variables that are not set are
 // zero.
 type Environment struct {
 	Settings Settings

@@ -14,8 +14,8 @@ import (
 const maxFiles = 10_000
 
 // Reload loads the files if they have changed since they were last loaded. If
-// they are wrong the limits stay as they were. It is called by itself when
-// files change.
+// they are invalid, the limits stay as they were. It is called automatically
+// when files change.
 func (s *Service) Reload() error {
 	_, err := s.reload()
 	return err

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-go/sluice"
 )
 
-// Config is what a service needs to know. Limiter and Dir have no default.
+// Config configures a [Service]. Limiter and Dir must be set.
 type Config struct {
 	// Limiter decides. Tokens of limits with "hold: true" are held ahead of
 	// need if its store does that: see package advance.
@@ -40,13 +40,13 @@ type Config struct {
 	// unhealthy. Nil means always.
 	Ready func() bool
 
-	// Log gets what goes wrong, and when the files were loaded. Nil means
+	// Log receives errors, and a line when the files are loaded. Nil means
 	// slog.Default.
 	Log *slog.Logger
 }
 
-// Service answers Envoy. It is safe for concurrent use. Close ends its
-// watching over the files.
+// Service answers Envoy. It is safe for concurrent use. Close stops watching
+// the files.
 type Service struct {
 	pb.UnimplementedRateLimitServiceServer
 
@@ -71,7 +71,7 @@ type Service struct {
 	calls   sync.Pool
 }
 
-// Open loads the files and begins to watch over them. Unlike
+// Open loads the files and begins to watch them. Unlike
 // envoyproxy/ratelimit, which starts without limits if they are wrong, it
 // fails then. Later mistakes are logged, and the limits stay as they were.
 func Open(config Config) (*Service, error) {
@@ -94,14 +94,14 @@ func Open(config Config) (*Service, error) {
 	return s, nil
 }
 
-// Close stops watching over the files. The service is unhealthy from then on.
+// Close stops watching the files. The service is unhealthy from then on.
 func (s *Service) Close() error {
 	s.Drain()
 	return s.watch.close()
 }
 
-// Drain makes the service unhealthy, so that no new connections come. It goes
-// on to answer.
+// Drain makes the service unhealthy, so that no new connections come. It still
+// answers requests.
 func (s *Service) Drain() {
 	s.stopped.Store(true)
 	s.checkHealth()

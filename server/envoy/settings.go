@@ -32,7 +32,7 @@ type Settings struct {
 	// descriptor of the request is over: STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT.
 	StopCounting bool
 
-	// NearLimitRatio is from where on hits are counted as near the limit:
+	// NearLimitRatio is the utilization above which hits count as near the limit:
 	// NEAR_LIMIT_RATIO. 0 means 0.8.
 	NearLimitRatio float32
 
