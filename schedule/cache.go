@@ -67,10 +67,14 @@ func (c *planCache) get(ctx context.Context, name string) (*cachedPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+	level := slog.LevelInfo
+	if p != nil && p.Plan.Version == active.Plan.Version {
+		level = slog.LevelDebug // nothing new
+	}
+	c.log.Log(ctx, level, fmt.Sprintf("Config cache miss for %s, loaded from DB", name), "plan", name, "version", active.Plan.Version)
 	if p, err = newCachedPlan(active); err != nil {
 		return nil, err
 	}
-	c.log.Info(fmt.Sprintf("Config cache miss for %s, loaded from DB", name), "plan", name, "version", active.Plan.Version)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.epoch == epoch { // else what was read may be from before the flush

@@ -24,7 +24,8 @@ type Calendar struct {
 	Hours map[string][]string `json:"hours,omitempty"`
 
 	// Holidays are dates in the zone, as "2026-12-25", that are closed from
-	// midnight to midnight.
+	// midnight to midnight. Hours that would begin on a holiday and go on past
+	// midnight are closed to their end.
 	Holidays []string `json:"holidays,omitempty"`
 
 	// Blackouts are closed whatever the hours say.
@@ -62,6 +63,7 @@ const day = 24 * 60 * 60 * int64(time.Second/time.Microsecond)
 type hours struct {
 	zone      *time.Location
 	weekly    [7][]span // in order, not overlapping; nil everywhere if always is set
+	begun     [7][]span // of weekly, those that begin on the day itself
 	always    bool
 	holidays  map[int64]bool // days since the epoch, on the wall
 	blackouts []span         // in order, not overlapping
@@ -91,7 +93,7 @@ func (c *Calendar) compile() (*hours, error) {
 			if err != nil {
 				return nil, badinput.Field("calendar.hours."+name, text, err.Error())
 			}
-			h.weekly[weekday] = append(h.weekly[weekday], span{s.from, min(s.to, day)})
+			h.begun[weekday] = append(h.begun[weekday], span{s.from, min(s.to, day)})
 			if s.to > day {
 				next := (weekday + 1) % 7
 				h.weekly[next] = append(h.weekly[next], span{0, s.to - day})
@@ -99,7 +101,8 @@ func (c *Calendar) compile() (*hours, error) {
 		}
 	}
 	for i := range h.weekly {
-		h.weekly[i] = merge(h.weekly[i])
+		h.weekly[i] = merge(append(h.weekly[i], h.begun[i]...))
+		h.begun[i] = merge(h.begun[i])
 	}
 	if err := h.compileClosed(c); err != nil {
 		return nil, err

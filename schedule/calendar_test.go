@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,16 +29,16 @@ func wallOpen(c *Calendar, zone *time.Location, t time.Time) bool {
 		}
 	}
 	local := t.In(zone)
-	for _, h := range c.Holidays {
-		if local.Format(time.DateOnly) == h {
-			return false
-		}
+	holiday := func(t time.Time) bool { return slices.Contains(c.Holidays, t.Format(time.DateOnly)) }
+	if holiday(local) {
+		return false
 	}
 	if len(c.Hours) == 0 {
 		return true
 	}
 	clock := local.Format("15:04")
-	yesterday := strings.ToLower(local.AddDate(0, 0, -1).Weekday().String())
+	before := local.AddDate(0, 0, -1)
+	yesterday := strings.ToLower(before.Weekday().String())
 	for _, s := range c.Hours[strings.ToLower(local.Weekday().String())] {
 		from, to, _ := strings.Cut(s, "-")
 		if clock >= from && (clock < to || to <= from) {
@@ -46,7 +47,7 @@ func wallOpen(c *Calendar, zone *time.Location, t time.Time) bool {
 	}
 	for _, s := range c.Hours[yesterday] {
 		from, to, _ := strings.Cut(s, "-")
-		if to <= from && clock < to {
+		if to <= from && clock < to && !holiday(before) {
 			return true
 		}
 	}
@@ -64,7 +65,7 @@ func TestCalendarAgainstTheWall(t *testing.T) {
 				"monday": {"09:00-12:30", "13:15-17:00"}, "tuesday": {"22:00-06:00"}, "friday": {"00:00-24:00"},
 				"saturday": {"23:30-03:30"}, "sunday": {"01:15-02:45", "12:00-13:00", "21:00-00:00"},
 			},
-			Holidays: []string{"2026-03-30", "2026-10-26"},
+			Holidays: []string{"2026-03-30", "2026-03-31", "2026-10-24", "2026-10-26"},
 		}
 		loc, err := time.LoadLocation(zone)
 		if err != nil {

@@ -228,7 +228,8 @@ func (d *Dispatcher) loop(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		if !d.mayStart(ctx) {
+		hours, ok := d.mayStart(ctx)
+		if !ok {
 			for i := range claimed {
 				d.release(ctx, &claimed[i])
 			}
@@ -253,21 +254,29 @@ func (d *Dispatcher) loop(ctx context.Context) {
 		}
 		job := &Job{Slot: claimed[0], Granted: granted}
 		claimed = claimed[1:]
-		d.start(ctx, job, wait)
+		d.start(ctx, job, wait, hours)
 	}
 }
 
-// mayStart reports whether the next slot may be tried. If not it has waited a
-// while: what the dispatcher calls is down, and a probe is running or comes later.
-func (d *Dispatcher) mayStart(ctx context.Context) bool {
+// mayStart reports whether the next slot may be tried, and returns the plan's
+// hours. If not it has waited a while: the plan is closed, or what the dispatcher
+// calls is down, and a probe is running or comes later.
+func (d *Dispatcher) mayStart(ctx context.Context) (*hours, bool) {
+	hours, closed, err := d.s.closed(ctx, d.config.Plan, d.config.Name)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.s.log.Warn("the plan could not be read; nothing starts until it can", "plan", d.config.Plan, "error", err)
+		}
+		closed = lookEvery
+	}
 	d.mu.Lock()
 	wait, open := d.breaker.open(time.Now())
 	d.mu.Unlock()
-	if !open || wait <= 0 && len(d.places) == 0 {
-		return true
+	if closed == 0 && (!open || wait <= 0 && len(d.places) == 0) {
+		return hours, true
 	}
-	backoff.Sleep(ctx, min(max(wait, time.Millisecond), lookEvery))
-	return false
+	backoff.Sleep(ctx, min(max(wait, closed, time.Millisecond), lookEvery))
+	return nil, false
 }
 
 // claim takes the next slots that are due.
@@ -315,12 +324,12 @@ func (d *Dispatcher) rest(ctx context.Context) {
 	backoff.Sleep(ctx, wait)
 }
 
-// start runs a job once its time has come.
-func (d *Dispatcher) start(ctx context.Context, job *Job, wait time.Duration) {
+// start runs a job once its time has come, unless the plan has closed by then.
+func (d *Dispatcher) start(ctx context.Context, job *Job, wait time.Duration, hours *hours) {
 	due := time.Now().Add(wait)
 	d.running.Go(func() {
 		defer func() { <-d.places }()
-		if !backoff.Sleep(ctx, time.Until(due)) {
+		if !backoff.Sleep(ctx, time.Until(due)) || !hours.open(d.s.clock.now()) {
 			d.pace.unused()
 			d.release(ctx, &job.Slot)
 			return

@@ -19,7 +19,12 @@ func (h *hours) at(t int64) (open bool, until int64) {
 	case h.always:
 		open = true
 	default:
-		for _, s := range h.weekly[(date+int64(time.Thursday))%7] { // the epoch was a Thursday
+		weekday := (date + int64(time.Thursday)) % 7 // the epoch was a Thursday
+		spans := h.weekly[weekday]
+		if h.holidays[date-1] {
+			spans = h.begun[weekday]
+		}
+		for _, s := range spans {
 			if clock < s.from {
 				until = s.from
 				break
@@ -61,6 +66,12 @@ func (h *hours) next(t int64) (opens, closes int64, ok bool) {
 		t = until
 	}
 	return 0, 0, false
+}
+
+// open reports whether t is open.
+func (h *hours) open(t time.Time) bool {
+	opens, _, ok := h.next(t.UnixMicro())
+	return ok && opens == t.UnixMicro()
 }
 
 // forever is past every moment that can be scheduled, and far from overflow.

@@ -29,7 +29,7 @@ type Offer struct {
 // hands out what is due, and leaves it to them how much they start at once. Each
 // slot is to be ended with [Scheduler.Complete] or [Scheduler.Fail] before its
 // Due, or extended; else it is handed out again. None if nothing is due, or the
-// plan is paused. What was handed out five times has failed.
+// plan is paused or closed. What was handed out five times has failed.
 func (s *Scheduler) Work(ctx context.Context, o Offer) ([]Slot, error) {
 	o.Plan, o.Life = cmp.Or(o.Plan, DefaultPlan), cmp.Or(o.Life, defaultLife)
 	if err := cmp.Or(checkPlanName(o.Plan), checkWorker(o.Worker), checkLife(o.Life)); err != nil {
@@ -39,7 +39,7 @@ func (s *Scheduler) Work(ctx context.Context, o Offer) ([]Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.plans.get(ctx, o.Plan); err != nil {
+	if _, closed, err := s.closed(ctx, o.Plan, o.Worker); err != nil || closed > 0 {
 		return nil, err
 	}
 	now := s.clock.now()
@@ -61,6 +61,27 @@ func (s *Scheduler) Work(ctx context.Context, o Offer) ([]Slot, error) {
 		}
 	}
 	return slots, nil
+}
+
+// closed returns the hours of a plan, and how long until it opens; 0 if it is
+// open. A plan that is closed counts as Dispatched all the same.
+func (s *Scheduler) closed(ctx context.Context, plan, worker string) (*hours, time.Duration, error) {
+	p, err := s.plans.get(ctx, plan)
+	if err != nil {
+		return nil, 0, err
+	}
+	now := s.clock.now()
+	if p.grid.hours.open(now) {
+		return p.grid.hours, 0, nil
+	}
+	if !p.Plan.Dispatched {
+		_, err = s.store.Claim(ctx, Claiming{Namespace: s.namespace, Plan: plan, Worker: worker, Now: now, Until: now})
+	}
+	opens, _, ok := p.grid.hours.next(now.UnixMicro())
+	if !ok {
+		opens = forever
+	}
+	return nil, time.UnixMicro(opens).Sub(now) + time.Microsecond, err
 }
 
 func checkLife(life time.Duration) error {
