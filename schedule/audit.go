@@ -12,9 +12,11 @@ type Action string
 // The actions of the audit log.
 const (
 	Claimed    Action = "claimed"     // a worker has taken the slot
+	Begun      Action = "begun"       // its execution begins, and is not to be repeated
 	Finished   Action = "done"        // its execution succeeded
 	Retried    Action = "retry"       // its execution failed and is tried again
 	GaveUp     Action = "failed"      // its execution failed for the last time
+	Doubted    Action = "unknown"     // nobody knows whether it was executed
 	Lost       Action = "lost"        // the worker was not heard of again
 	Released   Action = "released"    // the worker stopped before it started
 	Confirmed  Action = "confirmed"   // the owner has started it

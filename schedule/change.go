@@ -13,11 +13,15 @@ import (
 //   - Finished, Retried, GaveUp and Released end the claim with that fence, or
 //     are [ErrClaimLost]. After Retried and Released the slot is due again.
 //     Repeating one of them changes nothing.
+//   - Begun notes, before the work begins, that it may have been executed. The
+//     claim with that fence does not run out any more. Until Due the work may be
+//     under way; from then on the slot is [Unknown], unless the claim is ended.
+//     After Doubted it is at once.
 //   - HandedOver ends a slot that nobody has claimed, for Worker to run its
 //     event. Repeating it changes nothing.
-//   - Withdrawn cancels a slot that is waiting, has failed or is leaked, or was
-//     handed over to Worker. One that is cancelled stays so.
-//   - Requeued has a slot that has failed wait again, as if it had never been
+//   - Withdrawn cancels a slot that is waiting, has failed, is leaked or unknown,
+//     or was handed over to Worker. One that is cancelled stays so.
+//   - Requeued has a slot that has failed, or is unknown, wait again, as if it had never been
 //     tried, until Due. One that waits already stays as it is.
 //   - Reclaimed gives the room of a slot back that is waiting and was never
 //     claimed. The slot stays, as leaked. The store refuses it for a plan that is
@@ -76,16 +80,16 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 	case c.Action == Withdrawn && s.State == Cancelled:
 		return nil, false, nil
 	case c.Action == Withdrawn:
-		if s.State != Waiting && s.State != Failed && s.State != Leaked && !s.handedTo(c.Worker) {
+		if s.State != Waiting && s.State != Failed && s.State != Leaked && !s.settleable(c.Now) && !s.handedTo(c.Worker) {
 			return nil, false, conflict("too late to cancel")
 		}
-		room = s.State != Failed && s.State != Leaked // what failed has used it, and the other has given it back
+		room = s.State != Failed && s.State != Leaked && s.State != Unknown // which have used it, or given it back
 		s.State, s.Due = Cancelled, time.Time{}
 		return []Entry{e}, room, nil
 	case c.Action == Requeued && s.State == Waiting:
 		return nil, false, nil
 	case c.Action == Requeued:
-		if s.State != Failed {
+		if s.State != Failed && !s.settleable(c.Now) {
 			return nil, false, conflict("has not failed")
 		}
 		s.State, s.Attempts, s.Due = Waiting, 0, c.Due
@@ -107,10 +111,17 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 			return nil, false, conflict("not leaked")
 		}
 		return []Entry{e}, false, nil
+	case s.State == Unknown && s.Fence == c.Fence && (c.Action == Begun || c.Action == Doubted && s.settleable(c.Now)):
+		return nil, false, nil
+	case c.Action == Begun || c.Action == Doubted:
+		if !s.claimed(c.Fence) {
+			return nil, false, c.lost()
+		}
+		s.State, s.Due = Unknown, c.Due
 	case c.ends() && c.repeats(s):
 		return nil, false, nil
 	case c.ends():
-		if s.State != Running || s.Fence != c.Fence {
+		if !s.claimed(c.Fence) {
 			return nil, false, c.lost()
 		}
 		s.State, s.Due = Waiting, c.Due
@@ -139,6 +150,15 @@ func (c *Change) Apply(s *Slot) (entries []Entry, room bool, err error) {
 	e.Attempt, e.Fence, e.Worker = s.Attempts, s.Fence, s.Worker
 	return append(entries, e), false, nil
 }
+
+// claimed reports whether the claim with that fence has not ended.
+func (s *Slot) claimed(fence int64) bool {
+	return (s.State == Running || s.State == Unknown) && s.Fence == fence
+}
+
+// settleable reports whether nobody knows how the slot ended, and it is not under
+// way any more.
+func (s *Slot) settleable(now time.Time) bool { return s.State == Unknown && !s.Due.After(now) }
 
 // handedTo reports whether the slot was handed over to a worker: it is done, and
 // was never claimed.

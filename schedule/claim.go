@@ -75,6 +75,24 @@ func (d *Dispatcher) renew(ctx context.Context) {
 	}
 }
 
+// begin notes that the work may be executed from now on. It tries for as long as
+// the claim lasts.
+func (d *Dispatcher) begin(ctx context.Context, job *Job, started time.Time) bool {
+	ctx, cancel := context.WithTimeout(ctx, d.config.Life)
+	defer cancel()
+	c := d.s.change(job.Event, Begun, Change{Fence: job.Fence, Due: started.Add(d.config.Life), Started: started})
+	for try := 1; ; try++ {
+		_, err := d.s.store.Change(ctx, c)
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, ErrClaimLost) || !contendedPauses.Wait(ctx, try) {
+			d.s.log.Warn("work on a slot does not begin, because that could not be noted", "plan", job.Plan, "event", job.Event, "error", err)
+			return false
+		}
+	}
+}
+
 // release gives back a slot that was not started.
 func (d *Dispatcher) release(ctx context.Context, s *Slot) {
 	d.finish(ctx, &Job{Slot: *s}, Released, d.s.clock.now(), "not started")

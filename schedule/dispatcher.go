@@ -24,8 +24,9 @@ type Job struct {
 }
 
 // Worker does the work of a slot. An error has it tried again later, unless
-// it is [Permanent]. Its context ends when the claim on the slot is lost: then
-// somebody else may be doing the work already. Work is done at least once; a
+// it is [Permanent] or [OutcomeUnknown]. Its context ends when the claim on the slot is lost: then
+// somebody else may be doing the work already. Work is done at least once, unless
+// the dispatcher is told otherwise ([DispatcherConfig.Once]); a
 // worker that writes somewhere should send Job.Fence along, and what it writes
 // to should refuse a lower one than it has seen.
 type Worker func(ctx context.Context, job *Job) error
@@ -36,6 +37,14 @@ func Permanent(err error) error { return &permanentError{err} }
 type permanentError struct{ error }
 
 func (e *permanentError) Unwrap() error { return e.error }
+
+// OutcomeUnknown marks the error of work that may have been executed all the same,
+// and is not to be repeated: the event is [Unknown] until somebody settles it.
+func OutcomeUnknown(err error) error { return &unknownError{err} }
+
+type unknownError struct{ error }
+
+func (e *unknownError) Unwrap() error { return e.error }
 
 // DispatcherConfig says what a dispatcher does. Work and Limiter must be
 // given.
@@ -78,6 +87,13 @@ type DispatcherConfig struct {
 	// one after, up to MaxBackoff. 0 means 1 s, and 5 minutes.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
+
+	// Once has no work repeated that may have been executed. Before it begins
+	// the event is noted to be [Unknown], which costs a write, and so it stays if
+	// the process dies, the worker panics or returns an [OutcomeUnknown]. Any
+	// other error says that the work was not executed. The context of the worker
+	// ends after Life.
+	Once bool
 
 	// BreakAfter is how many failures in a row have the dispatcher take what it
 	// calls for down. Then it tries one slot at a time, with pauses from a
@@ -347,20 +363,32 @@ func (d *Dispatcher) run(ctx context.Context, job *Job) {
 		return // the claim was lost while it waited
 	}
 	started := d.s.clock.now()
+	if d.config.Once {
+		if !d.begin(ctx, job, started) {
+			d.release(ctx, &job.Slot)
+			return
+		}
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(ctx, d.config.Life)
+		defer done()
+	}
 	err := d.work(ctx, job)
 	d.pace.answered()
 	action, due, detail := Finished, time.Time{}, ""
 	_, permanent := errors.AsType[*permanentError](err)
+	_, unknown := errors.AsType[*unknownError](err)
 	down := d.saw(err != nil && !permanent)
 	if err != nil {
 		detail = trim(err.Error())
 		switch {
+		case unknown:
+			action, due = Doubted, d.s.clock.now()
 		case down: // it does not count
-			action, due = Released, d.s.clock.now().Add(d.pause(1))
+			action, due = Released, d.s.clock.now().Add(d.pauseFor(1, err))
 		case permanent || job.Attempts >= d.config.MaxAttempts:
 			action = GaveUp
 		default:
-			action, due = Retried, d.s.clock.now().Add(d.pause(job.Attempts))
+			action, due = Retried, d.s.clock.now().Add(d.pauseFor(job.Attempts, err))
 		}
 		d.s.log.Warn("work on a slot failed", "plan", job.Plan, "event", job.Event, "attempt", job.Attempts, "next", action, "error", err)
 	}
@@ -383,6 +411,15 @@ func (d *Dispatcher) saw(failed bool) bool {
 	return open
 }
 
+// pauseFor is the pause after so many attempts, or longer if the error says so.
+func (d *Dispatcher) pauseFor(attempts int, err error) time.Duration {
+	var after interface{ RetryAfter() time.Duration }
+	if errors.As(err, &after) {
+		return max(min(after.RetryAfter(), d.config.MaxBackoff), d.pause(attempts))
+	}
+	return d.pause(attempts)
+}
+
 // work does the work; a panic is an error.
 func (d *Dispatcher) work(ctx context.Context, job *Job) (err error) {
 	if d.config.Timeout > 0 {
@@ -400,7 +437,9 @@ func (d *Dispatcher) work(ctx context.Context, job *Job) (err error) {
 	}()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the worker panicked: %v", p)
+			if err = fmt.Errorf("the worker panicked: %v", p); d.config.Once {
+				err = OutcomeUnknown(err)
+			}
 		}
 	}()
 	return d.config.Work(ctx, job)

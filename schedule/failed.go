@@ -10,8 +10,15 @@ func (s *Scheduler) Failed(ctx context.Context, plan string, after Position, max
 	return s.page(ctx, Selection{Plan: plan, Order: GivenUp, After: after, Max: max})
 }
 
-// Requeue has the event of a slot that has failed tried again, at once, as if it
-// had never been tried. An event whose slot is leaked is assigned again, with the
+// InDoubt lists the slots of a plan that are [Unknown], in order of their time.
+// Each can be settled by whoever finds out what happened: [Scheduler.Complete]
+// with the slot's fence, [Scheduler.Requeue] or [Scheduler.Cancel].
+func (s *Scheduler) InDoubt(ctx context.Context, plan string, after Position, max int) (SlotPage, error) {
+	return s.page(ctx, Selection{Plan: plan, Order: InDoubt, To: s.clock.now(), After: after, Max: max})
+}
+
+// Requeue has the event of a slot that has failed, or is [Unknown], tried again, at
+// once, as if it had never been tried. An event whose slot is leaked is assigned again, with the
 // payload that it had. Requeuing twice is no error; a slot that is running, done
 // or cancelled is [ErrConflict].
 func (s *Scheduler) Requeue(ctx context.Context, event, reason string) (Slot, error) {

@@ -40,6 +40,7 @@ func (s *Scheduler) page(ctx context.Context, q Selection) (answer SlotPage, err
 	if answer.Slots, err = s.store.Slots(ctx, q); err == nil && len(answer.Slots) == q.Max {
 		answer.Next = position(&answer.Slots[q.Max-1])
 	}
+	s.atWork(answer.Slots)
 	return answer, err
 }
 

@@ -50,6 +50,10 @@ type Plan struct {
 	// Calendar says when work may run. Nil means always.
 	Calendar *Calendar `json:"calendar,omitempty"`
 
+	// Target is called for each event when its slot is due. Nil means that
+	// somebody else does the work.
+	Target *Target `json:"target,omitempty"`
+
 	Active  bool      `json:"active"`
 	Paused  bool      `json:"paused"` // nothing is dispatched; see [Scheduler.Pause]
 	Created time.Time `json:"created,omitzero"`
@@ -127,6 +131,13 @@ func (p Plan) withDefaults() (Plan, error) {
 		return p, badinput.Field("windowSize", p.WindowSize, fmt.Sprintf("must be whole milliseconds from %s to 31 days", minWindow))
 	case p.Headroom < 1 || p.Headroom > maxHeadroom:
 		return p, badinput.Field("headroom", p.Headroom, fmt.Sprintf("must be 1 to %d", maxHeadroom))
+	}
+	if p.Target != nil {
+		t, err := p.Target.withDefaults()
+		if err != nil {
+			return p, err
+		}
+		p.Target = t
 	}
 	if p.Calendar == nil {
 		return p, nil

@@ -194,6 +194,13 @@ func (s *Scheduler) pause(ctx context.Context, name string, paused bool) error {
 	return err
 }
 
+// Namespace is whose plans and events they are.
+func (s *Scheduler) Namespace() string { return s.namespace }
+
+// Watch calls changed when plans were changed or flushed, by anyone, until the
+// store is closed. It may miss some, and changed must not block.
+func (s *Scheduler) Watch(changed func()) { s.store.Watch(changed) }
+
 // Flush makes every node forget its cached plans.
 func (s *Scheduler) Flush(ctx context.Context) error {
 	s.plans.flush()
@@ -212,11 +219,23 @@ func (s *Scheduler) Slot(ctx context.Context, event string) (Slot, error) {
 	if err != nil {
 		return Slot{}, err
 	}
+	s.atWork(slots)
 	return slots[0], nil
 }
 
-// Cancel takes back a slot that nobody has started, or that has failed. Its room
-// is free again unless it has failed, and the event stays cancelled: asking for
+// atWork shows slots as running of which it is unknown how they will end, but
+// which may be under way.
+func (s *Scheduler) atWork(slots []Slot) {
+	now := s.clock.now()
+	for i := range slots {
+		if slots[i].State == Unknown && slots[i].Due.After(now) {
+			slots[i].State = Running
+		}
+	}
+}
+
+// Cancel takes back a slot that nobody has started, that has failed or is
+// [Unknown]. Its room is free again if nobody has started it, and the event stays cancelled: asking for
 // it again answers so. Cancelling twice is no error; a slot that is running or
 // done is [ErrConflict].
 func (s *Scheduler) Cancel(ctx context.Context, event, reason string) (Slot, error) {

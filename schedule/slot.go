@@ -30,9 +30,10 @@ const (
 	Failed                 // given up after the last attempt
 	Cancelled              // taken back before it started; it never runs
 	Leaked                 // never started, and reclaimed; assigning its event again gives it a new slot
+	Unknown                // it may have been executed; it stays so until somebody settles it
 )
 
-var stateNames = [...]string{"waiting", "running", "done", "failed", "cancelled", "leaked"}
+var stateNames = [...]string{"waiting", "running", "done", "failed", "cancelled", "leaked", "unknown"}
 
 func (s State) String() string {
 	if int(s) < len(stateNames) {
@@ -52,7 +53,7 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return badinput.Field("state", string(b), "must be waiting, running, done, failed, cancelled or leaked")
+	return badinput.Field("state", string(b), "must be waiting, running, done, failed, cancelled, leaked or unknown")
 }
 
 // Request asks for a slot.

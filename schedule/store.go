@@ -110,6 +110,8 @@ const (
 	ByDue
 	// GivenUp lists slots that have failed.
 	GivenUp
+	// InDoubt lists slots that are [Unknown], and not under way any more at To.
+	InDoubt
 )
 
 // Selection selects the slot of an event, or slots of a plan, in order of their

@@ -3,6 +3,7 @@ package sqlslots
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,7 +29,7 @@ func plans(tx sqldb.Tx, q *schedule.PlanQuery) ([]schedule.ActivePlan, error) {
 	case q.Name != "":
 		which, name = " AND v.version = p.version WHERE p.namespace = $1 AND p.name = $2", q.Name
 	}
-	return sqldb.All(tx, scanPlan, `SELECT p.name, v.version, v.max_per_window, v.window_size, v.headroom, v.calendar, v.created, v.starts,
+	return sqldb.All(tx, scanPlan, `SELECT p.name, v.version, v.max_per_window, v.window_size, v.headroom, v.calendar, v.target, v.created, v.starts,
 		p.paused, p.dispatched, p.version = v.version, p.id, p.eras
 		FROM sluice.slot_plan p JOIN sluice.slot_version v ON v.plan = p.id`+which+" LIMIT $3", q.Namespace, name, q.Max)
 }
@@ -37,10 +38,10 @@ func scanPlan(row sqldb.Row) (a schedule.ActivePlan, err error) {
 	var (
 		p                     = &a.Plan
 		size, created, starts int64
-		calendar              *string
+		calendar, target      *string
 		eras                  string
 	)
-	if err := row.Scan(&p.Name, &p.Version, &p.MaxPerWindow, &size, &p.Headroom, &calendar, &created, &starts, &p.Paused, &p.Dispatched, &p.Active,
+	if err := row.Scan(&p.Name, &p.Version, &p.MaxPerWindow, &size, &p.Headroom, &calendar, &target, &created, &starts, &p.Paused, &p.Dispatched, &p.Active,
 		&a.ID, &eras); err != nil {
 		return a, err
 	}
@@ -49,13 +50,7 @@ func scanPlan(row sqldb.Row) (a schedule.ActivePlan, err error) {
 	if starts > 0 {
 		p.Starts = Time(starts)
 	}
-	if calendar != nil {
-		p.Calendar = &schedule.Calendar{}
-		if err := json.Unmarshal([]byte(*calendar), p.Calendar); err != nil {
-			return a, err
-		}
-	}
-	return a, json.Unmarshal([]byte(eras), &a.Eras)
+	return a, errors.Join(json.Unmarshal([]byte(eras), &a.Eras), parse(calendar, &p.Calendar), parse(target, &p.Target))
 }
 
 // active is the active version of a plan, with number 0 if there is no plan.
@@ -147,14 +142,13 @@ func (s *Store) save(tx sqldb.Tx, c *schedule.PlanChange, before *schedule.Activ
 	if err != nil {
 		return err
 	}
-	var calendar *string
-	if p.Calendar != nil {
-		b, err := json.Marshal(p.Calendar)
-		if err != nil {
-			return err
-		}
-		text := string(b)
-		calendar = &text
+	calendar, err := orNothing(p.Calendar)
+	if err != nil {
+		return err
+	}
+	target, err := orNothing(p.Target)
+	if err != nil {
+		return err
 	}
 	starts := eras[len(eras)-1].Starts
 	for _, e := range slices.Backward(eras) {
@@ -170,13 +164,31 @@ func (s *Store) save(tx sqldb.Tx, c *schedule.PlanChange, before *schedule.Activ
 	}
 	now, lately := c.Now.UnixMicro(), c.Now.Add(-schedule.MaxWindowSize).UnixMicro() // what began before is over
 	return exec(tx,
-		sqldb.Do(`INSERT INTO sluice.slot_version (plan, version, max_per_window, window_size, headroom, calendar, created, starts)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			id, version, p.MaxPerWindow, size, p.Headroom, calendar, now, starts),
+		sqldb.Do(`INSERT INTO sluice.slot_version (plan, version, max_per_window, window_size, headroom, calendar, target, created, starts)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			id, version, p.MaxPerWindow, size, p.Headroom, calendar, target, now, starts),
 		// What is prepared is of the version before.
 		sqldb.Do("DELETE FROM sluice.slot_run WHERE plan = $1", id),
 		sqldb.Do("DELETE FROM sluice.slot_window WHERE plan = $1 AND start > $2 AND used = 0", id, lately),
 		sqldb.Do("UPDATE sluice.slot_window SET room = false, cap = 0 WHERE plan = $1 AND start > $2 AND start + size > $3", id, lately, now),
 		s.Notify,
 	)
+}
+
+// parse reads what orNothing wrote.
+func parse(text *string, to any) error {
+	if text == nil {
+		return nil
+	}
+	return json.Unmarshal([]byte(*text), to)
+}
+
+// orNothing is v in JSON, or nil.
+func orNothing[T any](v *T) (*string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(v)
+	text := string(b)
+	return &text, err
 }

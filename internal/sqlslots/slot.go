@@ -15,7 +15,7 @@ const never = int64(math.MaxInt64)
 
 // Columns are what [Scan] reads of a slot s and its plan p.
 const Columns = `s.event, p.name, s.version, s.win, s.at, s.requested, s.created, s.state, s.attempts,
-	s.due, coalesce(s.worker, ''), s.fence, s.payload`
+	s.due, s.sent, coalesce(s.worker, ''), s.fence, s.payload`
 
 const slots = "SELECT " + Columns + " FROM sluice.slot s JOIN sluice.slot_plan p ON p.id = s.plan WHERE "
 
@@ -27,12 +27,16 @@ func Scan(row sqldb.Row) (s schedule.Slot, err error) {
 	var (
 		state                               int16
 		window, at, requested, created, due int64
+		sent                                *int64
 		payload                             []byte
 	)
-	err = row.Scan(&s.Event, &s.Plan, &s.Version, &window, &at, &requested, &created, &state, &s.Attempts, &due, &s.Worker, &s.Fence, &payload)
+	err = row.Scan(&s.Event, &s.Plan, &s.Version, &window, &at, &requested, &created, &state, &s.Attempts, &due, &sent, &s.Worker, &s.Fence, &payload)
 	s.State, s.Payload = schedule.State(state), payload
 	s.Window, s.Scheduled, s.Requested, s.Created = Time(window), Time(at), Time(requested), Time(created)
-	if s.State <= schedule.Running && due < never {
+	switch {
+	case s.State == schedule.Running && sent != nil && due == never: // otherwise sent is of an earlier claim
+		s.State, s.Due = schedule.Unknown, Time(*sent)
+	case s.State <= schedule.Running && due < never:
 		s.Due = Time(due)
 	}
 	return s, err
@@ -87,6 +91,9 @@ func (s *Store) Slots(ctx context.Context, q schedule.Selection) (found []schedu
 		case schedule.GivenUp:
 			found, err = sqldb.All(tx, Scan, slots+`s.plan = $1 AND s.state = 3 AND s.at >= $2
 				AND (s.at, s.event) > ($2, $3 COLLATE "C") ORDER BY s.at, s.event LIMIT $4`, plan, after.Scheduled, after.Event, q.Max)
+		case schedule.InDoubt:
+			found, err = sqldb.All(tx, Scan, slots+`s.plan = $1 AND s.sent IS NOT NULL AND s.sent <= $2 AND s.state = 1 AND s.due = $3 AND s.at >= $4
+				AND (s.at, s.event) > ($4, $5 COLLATE "C") ORDER BY s.at, s.event LIMIT $6`, plan, to, never, after.Scheduled, after.Event, q.Max)
 		case schedule.ByDue:
 			found, err = sqldb.All(tx, Scan, slots+"s.plan = $1 AND s.state < 2 AND s.due < $2 ORDER BY s.due LIMIT $3", plan, never, q.Max)
 		}
@@ -152,8 +159,11 @@ func Apply(tx sqldb.Tx, plan int64, slot *schedule.Slot, c *schedule.Change) err
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	due, ends := never, "$7"
+	due, ends, state := never, "$7", slot.State
+	var sent *int64
 	switch {
+	case slot.State == schedule.Unknown:
+		state, sent = schedule.Running, orNull(slot.Due)
 	case slot.State > schedule.Running:
 		// When it is finished, or its window is over.
 		due, ends = c.Now.UnixMicro(), `greatest($7::bigint, at, coalesce(
@@ -161,8 +171,8 @@ func Apply(tx sqldb.Tx, plan int64, slot *schedule.Slot, c *schedule.Change) err
 	case !slot.Due.IsZero():
 		due = slot.Due.UnixMicro()
 	}
-	write := sqldb.Do("UPDATE sluice.slot SET state = $3, worker = $4, attempts = $5, fence = $6, due = "+ends+" WHERE namespace = $1 AND event = $2",
-		c.Namespace, c.Event, int16(slot.State), slot.Worker, slot.Attempts, slot.Fence, due)
+	write := sqldb.Do("UPDATE sluice.slot SET state = $3, worker = $4, attempts = $5, fence = $6, due = "+ends+", sent = $8 WHERE namespace = $1 AND event = $2",
+		c.Namespace, c.Event, int16(state), slot.Worker, slot.Attempts, slot.Fence, due, sent)
 	if c.Action == schedule.Purged {
 		write = sqldb.Do("DELETE FROM sluice.slot WHERE namespace = $1 AND event = $2", c.Namespace, c.Event)
 	}

@@ -53,6 +53,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"what waits for a worker is not leaked", waitingIsNotLeaked},
 		{"what has failed is listed, requeued and cancelled", failing},
 		{"what is leaked is requeued", requeuesLeaked},
+		{"what may have been executed is unknown until it is settled", unknown},
+		{"a plan keeps its target", targets},
 		{"work is handed out with a deadline", working},
 		{"lookups and load", lookups},
 		{"namespaces are apart", namespaces},
