@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/sluice-go/sluice/internal/once"
 )
 
 // upstream is what an answer says about the other side's limits.
@@ -34,7 +36,7 @@ func readUpstream(r *http.Response, now time.Time) upstream {
 	if !ok {
 		u, _ = readPlain(r.Header, "X-Ratelimit-", now)
 	}
-	u.retry = retryAfter(r.Header.Get("Retry-After"), now)
+	u.retry = once.RetryAfter(r.Header, now)
 	return u
 }
 
@@ -128,20 +130,6 @@ func leading(s string) (int64, error) {
 		s = s[:end]
 	}
 	return strconv.ParseInt(s, 10, 64)
-}
-
-// retryAfter reads seconds or a date.
-func retryAfter(s string, now time.Time) time.Duration {
-	if s == "" {
-		return 0
-	}
-	if n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64); err == nil {
-		return max(seconds(n), 0)
-	}
-	if date, err := http.ParseTime(s); err == nil {
-		return max(date.Sub(now), 0)
-	}
-	return 0
 }
 
 // seconds is n seconds, and not more than a year, which is far beyond any

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -182,7 +181,7 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	beat := k.beats(claim.Scope, claim.Token, claim.Life, 0, cancel)
-	var got outcome
+	var got once.Outcome
 	var err error
 	pauses := backoff.Pauses{First: call.Pause, Max: call.MaxPause}
 	for {
@@ -190,7 +189,7 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 		k.seen.count(call.Tenant, func(s *Stats) { s.Tries++ })
 		var after time.Duration
 		got, after, err = d.attempt(ctx, call)
-		if again := got == notRun || got == inDark && call.RepeatSafe; !again || d.Tries >= call.Attempts || ctx.Err() != nil {
+		if again := got == once.NotRun || got == once.Unknown && call.RepeatSafe; !again || d.Tries >= call.Attempts || ctx.Err() != nil {
 			break
 		}
 		k.log.Info("idempotency: an outgoing call is sent again", "name", call.Name, "attempt", d.Tries, "error", err)
@@ -204,7 +203,7 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 	}
 	record, done := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer done()
-	if got == inDark && !call.RepeatSafe {
+	if got == once.Unknown && !call.RepeatSafe {
 		k.lapse(ctx, claim.Scope, claim.Token)
 		return d, fmt.Errorf("send %s: %w: %w", call.Name, ErrOutcomeUnknown, err)
 	}
@@ -222,23 +221,13 @@ func (k *Keeper) send(ctx context.Context, call *Call, claim *Claim, d Delivery)
 	return d, nil
 }
 
-// outcome is what is known about an attempt.
-type outcome uint8
-
-const (
-	accepted outcome = iota
-	refused          // for good
-	notRun           // certainly, so it may be sent again
-	inDark           // it may have been executed
-)
-
 // attempt sends once.
-func (d *Delivery) attempt(ctx context.Context, call *Call) (got outcome, after time.Duration, err error) {
+func (d *Delivery) attempt(ctx context.Context, call *Call) (got once.Outcome, after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, call.Method, call.URL, bytes.NewReader(call.Body))
 	if err != nil {
-		return refused, 0, err
+		return once.Refused, 0, err
 	}
 	if call.Header != nil {
 		req.Header = call.Header.Clone()
@@ -247,11 +236,8 @@ func (d *Delivery) attempt(ctx context.Context, call *Call) (got outcome, after 
 	client := *call.Client
 	client.Transport = once.Transport{Base: client.Transport}
 	resp, err := client.Do(req)
-	switch {
-	case errors.Is(err, once.ErrNotSent):
-		return notRun, 0, err
-	case err != nil:
-		return inDark, 0, err
+	if err != nil {
+		return once.Failed(err), 0, err
 	}
 	defer resp.Body.Close()
 	// The answer is in the status; a body that breaks off does not change it.
@@ -260,27 +246,8 @@ func (d *Delivery) attempt(ctx context.Context, call *Call) (got outcome, after 
 	if kind := resp.Header.Get("Content-Type"); kind != "" {
 		d.Header = http.Header{"Content-Type": {kind}}
 	}
-	if d.Status >= 200 && d.Status <= 299 {
-		return accepted, 0, nil
+	if got = once.Answered(d.Status, call.RepeatSafe); got == once.Accepted {
+		return got, 0, nil
 	}
-	switch {
-	case d.Status == 425, d.Status == 429:
-		got = notRun
-	case d.Status == 408, d.Status >= 500, d.Status == 409 && call.RepeatSafe: // the key may be in use by an attempt before
-		got = inDark
-	default:
-		got = refused
-	}
-	return got, min(parseRetryAfter(resp.Header.Get("Retry-After")), call.MaxPause), fmt.Errorf("the receiver answered %d", d.Status)
-}
-
-// parseRetryAfter reads seconds or a date; 0 if it is neither.
-func parseRetryAfter(text string) time.Duration {
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
+	return got, min(once.RetryAfter(resp.Header, time.Now()), call.MaxPause), fmt.Errorf("the receiver answered %d", d.Status)
 }

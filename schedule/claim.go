@@ -75,11 +75,8 @@ func (d *Dispatcher) renew(ctx context.Context) {
 	}
 }
 
-// begin notes that the work may be executed from now on. It tries for as long as
-// the claim lasts.
+// begin notes that the work may be executed until ctx ends, which is after Life.
 func (d *Dispatcher) begin(ctx context.Context, job *Job, started time.Time) bool {
-	ctx, cancel := context.WithTimeout(ctx, d.config.Life)
-	defer cancel()
 	c := d.s.change(job.Event, Begun, Change{Fence: job.Fence, Due: started.Add(d.config.Life), Started: started})
 	for try := 1; ; try++ {
 		_, err := d.s.store.Change(ctx, c)

@@ -364,13 +364,13 @@ func (d *Dispatcher) run(ctx context.Context, job *Job) {
 	}
 	started := d.s.clock.now()
 	if d.config.Once {
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(ctx, d.config.Life)
+		defer done()
 		if !d.begin(ctx, job, started) {
 			d.release(ctx, &job.Slot)
 			return
 		}
-		var done context.CancelFunc
-		ctx, done = context.WithTimeout(ctx, d.config.Life)
-		defer done()
 	}
 	err := d.work(ctx, job)
 	d.pace.answered()

@@ -28,7 +28,7 @@ type Target struct {
 	URL string `json:"url"`
 
 	// Method is POST, PUT, PATCH or DELETE. Empty means POST.
-	Method string `json:"method"`
+	Method string `json:"method,omitzero"`
 
 	// Headers are sent along. Their values are sealed.
 	Headers map[string]string `json:"headers,omitempty"`
@@ -46,22 +46,22 @@ type Target struct {
 
 	// Rate is how often calls may start, on all servers together. The default
 	// is 50/s; without a burst it is one call at a time.
-	Rate sluice.Limit `json:"rate"`
+	Rate sluice.Limit `json:"rate,omitzero"`
 
 	// Timeout bounds one call. 0 means 10 s.
-	Timeout Duration `json:"timeout"`
+	Timeout Duration `json:"timeout,omitzero"`
 
 	// Attempts is how often a call is made that was not executed, or may be
 	// repeated. 0 means 5.
-	Attempts int `json:"attempts"`
+	Attempts int `json:"attempts,omitzero"`
 
 	// Backoff is the pause before the second attempt; it doubles for each one
 	// after, up to MaxBackoff. 0 means 1 s, and 5 minutes.
-	Backoff    Duration `json:"backoff"`
-	MaxBackoff Duration `json:"maxBackoff"`
+	Backoff    Duration `json:"backoff,omitzero"`
+	MaxBackoff Duration `json:"maxBackoff,omitzero"`
 
 	// Concurrency is how many calls one server makes at once. 0 means 64.
-	Concurrency int `json:"concurrency"`
+	Concurrency int `json:"concurrency,omitzero"`
 }
 
 // TargetSecret is a secret that signs calls: text, or base64 after whsec_. It is

@@ -9,27 +9,21 @@ package alarm
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/background"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/webhook"
 )
 
 // Lines are the messages that are posted.
@@ -66,7 +60,7 @@ type Config struct {
 // Hook posts alarms. A nil Hook posts none.
 type Hook struct {
 	config Config
-	key    []byte
+	keys   [][]byte
 	client *http.Client
 	queue  chan post
 	work   *background.Work
@@ -88,15 +82,17 @@ func Open(config Config) (*Hook, error) {
 	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
 		return nil, errors.New("the webhook must be an address that begins with https:// or http://") // it may have a secret in it
 	}
-	h := &Hook{config: config, key: []byte(config.Secret), queue: make(chan post, mostWaiting), work: background.New()}
-	if text, ok := strings.CutPrefix(config.Secret, "whsec_"); ok {
-		if h.key, err = base64.StdEncoding.DecodeString(text); err != nil {
-			return nil, errors.New("the webhook's secret: want base64 after whsec_")
+	h := &Hook{config: config, queue: make(chan post, mostWaiting), work: background.New()}
+	if config.Secret != "" {
+		key, err := webhook.Key(config.Secret)
+		if err != nil {
+			return nil, fmt.Errorf("the webhook's secret: %w", err)
 		}
+		h.keys = [][]byte{key}
 	}
 	dialer := &net.Dialer{Timeout: timeout}
 	if !config.Private {
-		dialer.Control = public
+		dialer.Control = webhook.Public
 	}
 	h.client = &http.Client{
 		Timeout:       timeout,
@@ -173,21 +169,14 @@ func (h *Hook) send(ctx context.Context, p post) (again bool, err error) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "sluice")
-	r.Header.Set("Webhook-Id", p.id)
-	at := strconv.FormatInt(time.Now().Unix(), 10)
-	r.Header.Set("Webhook-Timestamp", at)
-	if len(h.key) > 0 {
-		mac := hmac.New(sha256.New, h.key)
-		fmt.Fprintf(mac, "%s.%s.%s", p.id, at, p.body) //nolint:errcheck // it never fails
-		r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	}
+	webhook.Sign(r.Header, p.id, time.Now(), p.body, h.keys...)
 	response, err := h.client.Do(r)
 	if err != nil {
 		var plain *url.Error
 		if errors.As(err, &plain) {
 			err = plain.Err // without the address, which may have a secret in it
 		}
-		return !errors.Is(err, errPrivate), err
+		return !errors.Is(err, webhook.ErrPrivate), err
 	}
 	defer response.Body.Close()                                //nolint:errcheck // nothing is written
 	io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) //nolint:errcheck // so that the connection can be used again
@@ -197,25 +186,6 @@ func (h *Hook) send(ctx context.Context, p post) (again bool, err error) {
 	again = response.StatusCode >= 500 || response.StatusCode == http.StatusRequestTimeout || response.StatusCode == http.StatusTooManyRequests
 	return again, fmt.Errorf("it answered %s", response.Status)
 }
-
-var errPrivate = errors.New("the address is private")
-
-// public refuses connections to addresses that only this machine or network can
-// reach. It looks at the address itself, so no name leads around it.
-func public(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	ip := at.Addr().Unmap()
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || shared.Contains(ip) {
-		return fmt.Errorf("%s: %w", ip, errPrivate)
-	}
-	return nil
-}
-
-// shared is the network of providers' own (RFC 6598).
-var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 // Handler returns a handler that posts the [Lines], and passes everything on.
 func (h *Hook) Handler(next slog.Handler) slog.Handler { return &handler{Handler: next, hook: h} }
