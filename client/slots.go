@@ -40,13 +40,15 @@ type planJSON struct {
 	WindowSize   string             `json:"windowSize,omitempty"`
 	Headroom     int                `json:"headroom,omitempty"`
 	Calendar     *schedule.Calendar `json:"calendar,omitempty"`
+	Target       *schedule.Target   `json:"target,omitempty"`
 }
 
 // SetSlotPlan makes p the active version of its plan. If p.Version is not 0 it
-// must be the active one, else the answer is schedule.ErrConflict.
+// must be the active one, else the answer is schedule.ErrConflict. Secrets of its
+// target are sealed by the server.
 func (c *Client) SetSlotPlan(ctx context.Context, p schedule.Plan) (schedule.Plan, error) {
 	return ask[schedule.Plan](ctx, c, post(planJSON{
-		Name: p.Name, Version: p.Version, MaxPerWindow: p.MaxPerWindow, WindowSize: span(p.WindowSize), Headroom: p.Headroom, Calendar: p.Calendar,
+		Name: p.Name, Version: p.Version, MaxPerWindow: p.MaxPerWindow, WindowSize: span(p.WindowSize), Headroom: p.Headroom, Calendar: p.Calendar, Target: p.Target,
 	}, "slots", "plans"))
 }
 
@@ -95,7 +97,13 @@ func (c *Client) FailedSlots(ctx context.Context, plan string, p Page) (SlotPage
 	return ask[SlotPage](ctx, c, get(p.values(), "slots", "plans", plan, "failed"))
 }
 
-// RequeueSlot has an event that has failed tried again.
+// UnknownSlots lists the slots of a plan of which nobody knows whether they were
+// executed.
+func (c *Client) UnknownSlots(ctx context.Context, plan string, p Page) (SlotPage, error) {
+	return ask[SlotPage](ctx, c, get(p.values(), "slots", "plans", plan, "unknown"))
+}
+
+// RequeueSlot has an event that has failed, or is unknown, tried again.
 func (c *Client) RequeueSlot(ctx context.Context, event, reason string) (schedule.Slot, error) {
 	r := post(nil, "slots", "events", event, "requeue")
 	r.query = values("reason", reason)
@@ -149,7 +157,7 @@ func (c *Client) Slot(ctx context.Context, event string) (schedule.Slot, error) 
 	return ask[schedule.Slot](ctx, c, get(nil, "slots", "events", event))
 }
 
-// CancelSlot takes back a slot that nobody has started.
+// CancelSlot takes back a slot that nobody has started, has failed or is unknown.
 func (c *Client) CancelSlot(ctx context.Context, event, reason string) (schedule.Slot, error) {
 	return ask[schedule.Slot](ctx, c, remove(0, values("reason", reason), "slots", "events", event))
 }
@@ -164,7 +172,7 @@ func (c *Client) ConfirmSlot(ctx context.Context, event, worker string) (schedul
 	return ask[schedule.Slot](ctx, c, r)
 }
 
-// CompleteSlot records how a confirmed event ended: failure is "" if
+// CompleteSlot records how an event ended that was confirmed, or is unknown: failure is "" if
 // it is done, and says what went wrong if it is not. It may be repeated.
 func (c *Client) CompleteSlot(ctx context.Context, event string, fence int64, failure string) error {
 	return c.do(ctx, post(struct {

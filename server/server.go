@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit/abuse"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/schedule"
+	"github.com/sluice-go/sluice/schedule/target"
 )
 
 // Config configures a server.
@@ -40,6 +41,10 @@ type Config struct {
 	// writes. Nil answers 501 to what is about them.
 	Slots   *schedule.Scheduler
 	Replays *idempotency.Keeper
+
+	// Targets seals the secrets of targets, and is to run beside the server. Nil
+	// refuses plans that have a target.
+	Targets *target.Runner
 
 	// StoreState returns the state of a shared store, for status: see package
 	// failover. Nil leaves it out.
@@ -83,6 +88,7 @@ type server struct {
 	listNodes  func() client.NodeList
 	guard      Sanctions
 	slots      *schedule.Scheduler
+	targets    *target.Runner
 	replays    *idempotency.Keeper
 	door       *doorman
 	logins     *abuse.Logins
@@ -102,7 +108,7 @@ func Handler(config Config) (http.Handler, error) {
 	}
 	s := &server{
 		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
-		activity: config.Activity, slots: config.Slots, replays: config.Replays, log: config.Log,
+		activity: config.Activity, slots: config.Slots, targets: config.Targets, replays: config.Replays, log: config.Log,
 		storeState: config.StoreState, listNodes: config.Nodes, guard: config.Sanctions, thresholds: config.Thresholds, behind: config.Behind, logins: config.Logins,
 	}
 	if s.log == nil {

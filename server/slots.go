@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/schedule"
+	"github.com/sluice-go/sluice/schedule/target"
 )
 
 var slotRoutes = []route{
@@ -27,6 +28,7 @@ var slotRoutes = []route{
 	{"GET /v1/slots/plans/{plan}/load", RoleRead, scheduled((*slots).load)},
 	{"GET /v1/slots/plans/{plan}/window", RoleRead, scheduled((*slots).window)},
 	{"GET /v1/slots/plans/{plan}/failed", RoleRead, scheduled((*slots).failed)},
+	{"GET /v1/slots/plans/{plan}/unknown", RoleRead, scheduled((*slots).unknown)},
 	{"POST /v1/slots/plans/{plan}/requeue", RoleAdmin, scheduled((*slots).requeueFailed)},
 	{"POST /v1/slots/flush", RoleAdmin, scheduled((*slots).flush)},
 	{"POST /v1/slots/assign", RoleService, scheduledWith((*slots).assign)},
@@ -50,6 +52,7 @@ var errNoSlots = errors.New("this server has no slots")
 type slots struct {
 	*stored
 	*schedule.Scheduler
+	targets *target.Runner
 }
 
 func scheduled(handle func(*slots, http.ResponseWriter) error) handler {
@@ -64,7 +67,7 @@ func scheduled(handle func(*slots, http.ResponseWriter) error) handler {
 		if err != nil {
 			return err
 		}
-		return handle(&slots{q, s.slots}, w)
+		return handle(&slots{q, s.slots, s.targets}, w)
 	}
 }
 
@@ -99,6 +102,7 @@ func (q *slots) setPlan(w http.ResponseWriter, b *struct {
 	WindowSize   duration           `json:"windowSize"`
 	Headroom     *int               `json:"headroom"`
 	Calendar     *schedule.Calendar `json:"calendar"`
+	Target       *schedule.Target   `json:"target"`
 }) error {
 	if q.version != 0 {
 		b.Version = int(q.version)
@@ -109,8 +113,17 @@ func (q *slots) setPlan(w http.ResponseWriter, b *struct {
 			return badinput.Field("headroom", 0, "must be at least 1; leave it out for the default")
 		}
 	}
+	if b.Target != nil {
+		if q.targets == nil {
+			return badinput.Field("target", b.Target.URL, "this server calls no targets")
+		}
+		var err error
+		if b.Target, err = q.targets.Seal(q.Namespace(), cmp.Or(b.Name, schedule.DefaultPlan), b.Target); err != nil {
+			return err
+		}
+	}
 	set, err := q.SetPlan(q.Context(), schedule.Plan{
-		Name: b.Name, Version: b.Version, MaxPerWindow: b.MaxPerWindow, WindowSize: time.Duration(b.WindowSize), Headroom: headroom, Calendar: b.Calendar,
+		Name: b.Name, Version: b.Version, MaxPerWindow: b.MaxPerWindow, WindowSize: time.Duration(b.WindowSize), Headroom: headroom, Calendar: b.Calendar, Target: b.Target,
 	})
 	return show(w, http.StatusOK, set, int64(set.Version), err)
 }
@@ -193,6 +206,13 @@ func (q *slots) window(w http.ResponseWriter) error {
 func (q *slots) failed(w http.ResponseWriter) error {
 	return q.page(w, func(after schedule.Position) (schedule.SlotPage, error) {
 		return q.Failed(q.Context(), q.PathValue("plan"), after, q.most)
+	})
+}
+
+// unknown lists what may have been executed.
+func (q *slots) unknown(w http.ResponseWriter) error {
+	return q.page(w, func(after schedule.Position) (schedule.SlotPage, error) {
+		return q.InDoubt(q.Context(), q.PathValue("plan"), after, q.most)
 	})
 }
 
@@ -340,7 +360,7 @@ func (q *slots) fail(w http.ResponseWriter, b *struct {
 	return list(w, slot, err)
 }
 
-// complete notes how an event ended that was confirmed.
+// complete notes how an event ended that was confirmed, or is unknown.
 func (q *slots) complete(w http.ResponseWriter, b *struct {
 	Fence   int64  `json:"fence"`
 	Failure string `json:"failure"` // what went wrong; "" if nothing did

@@ -176,6 +176,7 @@ func TestEveryEndpointHasACommand(t *testing.T) {
 		slots confirm e9
 		slots complete e9 --fence 1 --failure broken
 		slots failed mail
+		slots unknown mail
 		slots requeue e9
 		slots requeue --plan mail
 		slots reconcile mail --dry-run

@@ -113,6 +113,24 @@ func (g *group) run(serve func() error, stop func(context.Context) error) {
 	})
 }
 
+// work has something run beside until requests are to finish, and waits for it as
+// for those.
+func (g *group) work(run func(context.Context)) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run(g.serving)
+	}()
+	g.stoppers = append(g.stoppers, func(ctx context.Context) error {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			g.log.Warn("what was under way at the end is given up")
+		}
+		return nil
+	})
+}
+
 // serveGRPC answers gRPC. drained is called before it stops, so that health
 // checks send clients elsewhere.
 func (g *group) serveGRPC(address string, s *grpc.Server, drained func()) error {

@@ -18,10 +18,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/sluice-go/sluice/catalog"
 	"github.com/sluice-go/sluice/idempotency"
 	"github.com/sluice-go/sluice/metrics"
 	"github.com/sluice-go/sluice/schedule"
+	"github.com/sluice-go/sluice/schedule/target"
 	"github.com/sluice-go/sluice/server"
 	"github.com/sluice-go/sluice/server/envoy"
 	"github.com/sluice-go/sluice/server/forwardauth"
@@ -38,6 +38,8 @@ type serveFlags struct {
 	auditFolder              string
 	auditKeep                period
 	reclaim                  bool
+	sealKey                  string
+	targetAllow              names
 }
 
 func serveCommand() *cobra.Command {
@@ -79,6 +81,9 @@ func (f *serveFlags) define(to *pflag.FlagSet) {
 	f.auditKeep = period(defaultAuditKeep)
 	to.Var(&f.auditKeep, "audit-keep", "`duration` for which changes stay in the log with --audit-archive (default 90d)")
 	to.BoolVar(&f.reclaim, "reclaim-leaked", false, "reclaim slots that were assigned, are overdue and were never started; otherwise they are logged")
+	to.StringVar(&f.sealKey, "seal-key", "", "`secret` of at least 32 bytes that seals the secrets of targets, the same on all servers; @file reads it from a file, "+
+		"whose first line seals and whose others still open")
+	to.Var(&f.targetAllow, "target-allow", "`host` or host:port that targets may have though its address is not public; may be repeated")
 	to.StringVar(&f.adminToken, "admin-token", "", "`secret` that allows everything; @file reads it from a file")
 	to.StringVar(&f.serviceToken, "service-token", "", "`secret` of trusted back-ends, which take for any entity; @file reads it from a file")
 }
@@ -205,7 +210,8 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		}
 		run.oversee("admin-listen", admin)
 	}
-	if err := s.api(mux, behind, access, f.alerts, f.reclaim, log); err != nil {
+	targets, err := s.api(mux, behind, access, f, log)
+	if err != nil {
 		return err
 	}
 	run.serve("listen", s.follow(mux, f.accessLog, log))
@@ -217,6 +223,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		return err
 	}
 	s.logHealth(time.Duration(f.healthLog), log)
+	run.work(targets.Run)
 	if err := run.until(ctx, s.reload); err != nil {
 		return err
 	}
@@ -258,27 +265,51 @@ func (f *serveFlags) swapEnvoy(said func(flag string) bool) (envoy.Environment, 
 	return e, nil
 }
 
-// api adds the HTTP API.
-func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access server.Access, alerts catalog.Thresholds, reclaim bool, log *slog.Logger) error {
-	scheduler, err := schedule.New(schedule.Config{Store: s.slots, Log: log, Sweep: true, Reclaim: reclaim})
+// api adds the HTTP API. The targets of plans are still to be run.
+func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access server.Access, f *serveFlags, log *slog.Logger) (*target.Runner, error) {
+	scheduler, err := schedule.New(schedule.Config{Store: s.slots, Log: log, Sweep: true, Reclaim: f.reclaim})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.closers = append(s.closers, scheduler.Close)
-	s.registry.MustRegister(metrics.Slots(scheduler))
+	keys, err := f.keys()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := target.New(target.Config{Slots: scheduler, Limiter: s.exact, Keys: keys, Allow: f.targetAllow, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	s.registry.MustRegister(metrics.Slots(scheduler), metrics.Targets(targets))
 	keeper, err := s.keeper(log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	handler, err := server.Handler(server.Config{
-		Limiter: s.limiter, Catalog: s.catalog, Gate: s.gate, Activity: s.activity, Slots: scheduler, Replays: keeper,
-		StoreState: s.storeState(), Nodes: s.nodes, Sanctions: s.guard, Thresholds: alerts, Behind: behind, Access: access, Logins: s.logins, Log: log,
+		Limiter: s.limiter, Catalog: s.catalog, Gate: s.gate, Activity: s.activity, Slots: scheduler, Targets: targets, Replays: keeper,
+		StoreState: s.storeState(), Nodes: s.nodes, Sanctions: s.guard, Thresholds: f.alerts, Behind: behind, Access: access, Logins: s.logins, Log: log,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mux.Handle("/", handler)
-	return nil
+	return targets, nil
+}
+
+// keys seal the secrets of targets. Nil if there are none.
+func (f *serveFlags) keys() (*target.Keys, error) {
+	if f.sealKey == "" {
+		return nil, nil
+	}
+	text, err := secret(f.sealKey)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := target.NewKeys(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })...)
+	if err != nil {
+		return nil, fmt.Errorf("serve: --seal-key: %w", err)
+	}
+	return keys, nil
 }
 
 // keeper remembers the responses of idempotent writes.

@@ -36,6 +36,9 @@ func (c *call) slotPlan(p *schedule.Plan, err error) error {
 		}
 		f = append(f, [2]string{"calendar", string(text)})
 	}
+	if p.Target != nil {
+		f = append(f, targetFields(p.Target)...)
+	}
 	return c.printAnswer(orCreate(err), f.String())
 }
 
@@ -92,18 +95,24 @@ func slotPlanSetCommand() *cobra.Command {
 	var most, headroom int
 	var window period
 	var calendar string
+	var target targetFlags
 	var version versionFlag
 	return online(&cobra.Command{
 		Use: "set [PLAN]", Short: "create a new version of a plan; what the flags leave out is kept",
 		Long: `What is scheduled does not move. A new window size applies at once, except to
-windows that have events.`,
+windows that have events.
+
+With --target the servers do the work: they call a URL for each event. Headers and
+secrets are stored sealed, which needs serve --seal-key.`,
 		Example: `sluice slots plan set mail --max-per-window 100 --window 4s
+sluice slots plan set mail --target https://mail.example.com/send --target-secret @webhook.secret
 sluice slots plan set mail --calendar office-hours.json`,
 	}, func(f *pflag.FlagSet) {
 		f.IntVar(&most, "max-per-window", 0, "`number` of events that fit into a window (default 100)")
 		f.Var(&window, "window", "`duration` of a window (default 4s)")
 		f.IntVar(&headroom, "headroom", 0, "`number` of windows past the requested one that are searched (default 200)")
 		f.StringVar(&calendar, "calendar", "", "JSON `file` with zone, hours, holidays and blackouts; '' for always open")
+		target.define(f)
 		version.define(f)
 	}, func(ctx context.Context, c *call) error {
 		p, err := c.client.SlotPlan(ctx, c.plan(0))
@@ -129,6 +138,9 @@ sluice slots plan set mail --calendar office-hours.json`,
 			if p.Calendar, err = readCalendar(calendar); err != nil {
 				return err
 			}
+		}
+		if err := target.apply(c, &p, time.Now()); err != nil {
+			return err
 		}
 		if version != 0 {
 			p.Version = int(version)

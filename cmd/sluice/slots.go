@@ -21,7 +21,7 @@ func slotsCommand() *cobra.Command {
 sluice slots assign order-17 --plan mail
 sluice slots load mail --step 1h --bars 24`,
 	}, slotPlanCommand(), slotAssignCommand(), slotBatchCommand(), slotStatusCommand(), slotCancelCommand(),
-		slotConfirmCommand(), slotCompleteCommand(), slotWorkCommand(), slotFailedCommand(), slotRequeueCommand(), slotLoadCommand(), slotWindowCommand(),
+		slotConfirmCommand(), slotCompleteCommand(), slotWorkCommand(), slotFailedCommand(), slotUnknownCommand(), slotRequeueCommand(), slotLoadCommand(), slotWindowCommand(),
 		slotSwitchCommand("pause", "stop dispatchers from starting work of a plan", "paused", (*client.Client).PauseSlotPlan),
 		slotSwitchCommand("resume", "let dispatchers go on with a plan", "resumed", (*client.Client).ResumeSlotPlan),
 		slotFlushCommand(), slotReconcileCommand(), slotAuditCommand())
@@ -152,7 +152,7 @@ func slotStatusCommand() *cobra.Command {
 func slotCancelCommand() *cobra.Command {
 	var reason reasonFlag
 	return online(&cobra.Command{
-		Use: "cancel EVENT", Short: "cancel a slot that has not been started",
+		Use: "cancel EVENT", Short: "cancel an event that has not been started, has failed or is unknown",
 		Example: "sluice slots cancel order-17 --reason 'order withdrawn'",
 	}, reason.define, func(ctx context.Context, c *call) error {
 		s, err := c.client.CancelSlot(ctx, c.arg(0), string(reason))
@@ -174,11 +174,27 @@ func slotFailedCommand() *cobra.Command {
 	})
 }
 
+func slotUnknownCommand() *cobra.Command {
+	var most length
+	return online(&cobra.Command{
+		Use: "unknown [PLAN]", Short: "list events that may have been executed, and that nobody knows of",
+		Long: `They stay so until you settle them: find out from the target what happened, and use
+complete with the fence that status prints, requeue or cancel.`,
+		Example: "sluice slots unknown mail",
+	}, most.define, func(ctx context.Context, c *call) error {
+		all, more, err := collect(c, most, func(p client.Page) ([]schedule.Slot, string, error) {
+			page, err := c.client.UnknownSlots(ctx, c.plan(0), p)
+			return page.Slots, page.Next, orCreate(err)
+		})
+		return printList(c, err, "slots", all, more, slotTable(), slotRow)
+	})
+}
+
 func slotRequeueCommand() *cobra.Command {
 	var reason reasonFlag
 	var plan string
 	return online(&cobra.Command{
-		Use: "requeue [EVENT]", Short: "try an event again that has failed, or all of a plan",
+		Use: "requeue [EVENT]", Short: "try an event again that has failed or is unknown, or all that have failed of a plan",
 		Example: `sluice slots requeue order-17
 sluice slots requeue --plan mail --reason 'the mail server is back'`,
 	}, func(f *pflag.FlagSet) {
@@ -215,7 +231,7 @@ func slotCompleteCommand() *cobra.Command {
 	var fence int64
 	var failure string
 	return online(&cobra.Command{
-		Use: "complete EVENT", Short: "record how a confirmed event ended",
+		Use: "complete EVENT", Short: "record how an event ended that was confirmed or is unknown",
 		Example: `sluice slots complete order-17 --fence 1
 sluice slots complete order-17 --fence 1 --failure 'no such address'`,
 	}, func(f *pflag.FlagSet) {

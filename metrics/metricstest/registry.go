@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-go/sluice/policy"
 	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/schedule"
+	"github.com/sluice-go/sluice/schedule/target"
 	"github.com/sluice-go/sluice/sqlite"
 	"github.com/sluice-go/sluice/sqlite/catalogstore"
 	"github.com/sluice-go/sluice/sqlite/replaystore"
@@ -96,7 +97,9 @@ func Registry(t *testing.T) *prometheus.Registry {
 	keeper, err := idempotency.New(idempotency.Config{Store: replaystore.New(db, nil), Log: log})
 	must(err)
 	closing(keeper)
-	register(metrics.Slots(scheduler), metrics.Replays(keeper))
+	targets, err := target.New(target.Config{Slots: scheduler, Limiter: sluice.New(store), Log: log})
+	must(err)
+	register(metrics.Slots(scheduler), metrics.Targets(targets), metrics.Replays(keeper))
 
 	refusals, err := httplimit.NewAudit(nil, 0)
 	must(err)

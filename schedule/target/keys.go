@@ -185,4 +185,3 @@ func (k *Keys) openAll(namespace, plan string, t *schedule.Target) (o opened, er
 	}
 	return o, nil
 }
-

@@ -183,7 +183,7 @@ func TestAnEventIsSentOnceOrUnknown(t *testing.T) {
 	safe.Repeat = schedule.RepeatSafe
 	r.plan(t, "once", quick(rc.URL))
 	r.plan(t, "safe", safe)
-	for _, c := range []struct {
+	cases := []struct {
 		how        string
 		once, safe schedule.State
 		sent, most int // once, and if it may be repeated
@@ -196,13 +196,17 @@ func TestAnEventIsSentOnceOrUnknown(t *testing.T) {
 		{"drops", schedule.Unknown, schedule.Done, 1, 2},
 		{"breaks", schedule.Unknown, schedule.Done, 1, 2},
 		{"hangs", schedule.Unknown, schedule.Done, 1, 2},
-	} {
+	}
+	for _, c := range cases {
+		r.assign(t, "once", c.how+"-once")
+		r.assign(t, "safe", c.how+"-safe")
+	}
+	for _, c := range cases {
 		for plan, want := range map[string]schedule.State{"once": c.once, "safe": c.safe} {
 			event, sent := c.how+"-"+plan, c.sent
 			if plan == "safe" {
 				sent = c.most
 			}
-			r.assign(t, plan, event)
 			r.until(t, event, want)
 			calls := rc.seen(event)
 			if len(calls) != sent {
