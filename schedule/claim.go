@@ -75,12 +75,18 @@ func (d *Dispatcher) renew(ctx context.Context) {
 	}
 }
 
-// begin notes that the work may be executed until ctx ends, which is after Life.
+// beginPatience is how long it may take to note that work begins. The start was
+// granted, and must not be much later.
+const beginPatience = permitSlack / 2
+
+// begin notes that the work may be executed for as long as Life.
 func (d *Dispatcher) begin(ctx context.Context, job *Job, started time.Time) bool {
+	ctx, cancel := context.WithTimeout(ctx, beginPatience)
+	defer cancel()
 	c := d.s.change(job.Event, Begun, Change{Fence: job.Fence, Due: started.Add(d.config.Life), Started: started})
 	for try := 1; ; try++ {
 		_, err := d.s.store.Change(ctx, c)
-		if err == nil {
+		if err == nil && ctx.Err() == nil {
 			return true
 		}
 		if errors.Is(err, ErrClaimLost) || !contendedPauses.Wait(ctx, try) {

@@ -368,6 +368,7 @@ func (d *Dispatcher) run(ctx context.Context, job *Job) {
 		ctx, done = context.WithTimeout(ctx, d.config.Life)
 		defer done()
 		if !d.begin(ctx, job, started) {
+			d.pace.unused()
 			d.release(ctx, &job.Slot)
 			return
 		}

@@ -44,8 +44,8 @@ type Target struct {
 	// is not repeated, and the event is [Unknown].
 	Repeat string `json:"repeat,omitempty"`
 
-	// Rate is how often calls may start, on all servers together. The default
-	// is 50/s; without a burst it is one call at a time.
+	// Rate is how many calls the target sees in a period, of all servers
+	// together, by its own clock: see [ByAnswer]. The default is 50/s.
 	Rate sluice.Limit `json:"rate,omitzero"`
 
 	// Timeout bounds one call. 0 means 10 s.
@@ -110,8 +110,8 @@ var ownHeaders = []string{
 func (t Target) withDefaults() (*Target, error) {
 	setDefault(&t.Method, http.MethodPost)
 	setDefault(&t.Rate, sluice.Per(50, time.Second))
-	if t.Rate.Algorithm == sluice.TokenBucket && t.Rate.Burst.Thousandths() == 0 {
-		t.Rate = t.Rate.WithBurst(1)
+	if t.Rate.Algorithm == sluice.TokenBucket {
+		t.Rate = t.Rate.WithBurst(1) // it has none
 	}
 	setDefault(&t.Timeout, Duration(10*time.Second))
 	setDefault(&t.Attempts, defaultAttempts)
@@ -171,7 +171,13 @@ func (t Target) withDefaults() (*Target, error) {
 			return bad("secrets", "…", "must be sealed")
 		}
 	}
-	return &t, t.Rate.Validate()
+	if err := t.Rate.Validate(); err != nil {
+		return nil, err
+	}
+	if _, period := receiverLimit(t.Rate); period > 24*time.Hour {
+		return bad("rate", t.Rate, "must be at least one a day")
+	}
+	return &t, nil
 }
 
 func isSealed(s string) bool { return strings.HasPrefix(s, Sealed) && len(s) <= maxSealed }

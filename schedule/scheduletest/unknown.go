@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/schedule"
 )
 
@@ -143,7 +144,7 @@ func targets(t *testing.T, b *bench) {
 	for _, bad := range []schedule.Target{
 		{}, {URL: "ftp://a"}, {URL: "/path"}, {URL: "http://"}, {URL: "http://u:p@a"}, {URL: "http://a#b"},
 		{URL: "http://a", Method: "GET"}, {URL: "http://a", Repeat: "yes"}, {URL: "http://a", Timeout: -1}, {URL: "http://a", Attempts: -1},
-		{URL: "http://a", Backoff: 2, MaxBackoff: 1}, {URL: "http://a", Concurrency: -1}, {URL: "http://a", Success: []int{99}},
+		{URL: "http://a", Backoff: 2, MaxBackoff: 1}, {URL: "http://a", Concurrency: -1}, {URL: "http://a", Rate: sluice.Per(1, 48*time.Hour)}, {URL: "http://a", Success: []int{99}},
 		{URL: "http://a", Secrets: []schedule.TargetSecret{{Secret: "plain"}}}, {URL: "http://a", Headers: map[string]string{"A": "plain"}},
 		{URL: "http://a", Headers: map[string]string{"webhook-id": secret}}, {URL: "http://a", Headers: map[string]string{"host": secret}},
 		{URL: "http://a", Headers: map[string]string{"a b": secret}}, {URL: "http://a", Headers: map[string]string{"a": secret, "A": secret}},

@@ -230,7 +230,8 @@ func (r *Runner) dispatcher(plan string, t *schedule.Target) (*schedule.Dispatch
 	}
 	c := &caller{Target: t, opened: secrets, namespace: namespace, transport: r.transport, saw: func(o once.Outcome) { r.calls[o].Add(1) }}
 	return r.config.Slots.NewDispatcher(schedule.DispatcherConfig{
-		Plan: plan, Work: c.call, Limiter: r.config.Limiter, Limit: t.Rate, Once: t.Repeat != schedule.RepeatSafe,
+		Plan: plan, Work: c.call, Limiter: r.config.Limiter, Limit: t.Rate, Pacing: schedule.ByAnswer,
+		Timeout: time.Duration(t.Timeout), Once: t.Repeat != schedule.RepeatSafe,
 		Concurrency: t.Concurrency, MaxAttempts: t.Attempts, Backoff: time.Duration(t.Backoff), MaxBackoff: time.Duration(t.MaxBackoff),
 		Life: max(minLife, time.Duration(t.Timeout)+spareLife),
 	})

@@ -80,10 +80,8 @@ type refusalError struct {
 func (e *refusalError) Unwrap() error             { return e.error }
 func (e *refusalError) RetryAfter() time.Duration { return e.after }
 
-// call is the work of a slot: it makes one attempt.
+// call is the work of a slot: it makes one attempt, for as long as ctx lasts.
 func (c *caller) call(ctx context.Context, job *schedule.Job) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Timeout))
-	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, c.Method, c.URL, bytes.NewReader(job.Payload))
 	if err != nil {
 		c.saw(once.Refused)
