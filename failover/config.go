@@ -84,16 +84,27 @@ type Quota struct {
 	// Factor is what a cost of one token takes, in thousandths: 1500 makes
 	// everything cost half as much again. 0 means 1000.
 	Factor int64
+
+	// Bridge is the length of an outage that callers within their limits should
+	// not notice. Before the quota is asked, each limit lets pass what it would in
+	// that time, or a twentieth of what it lets pass at once if that is more,
+	// divided by the number of nodes. What was used of that comes back within
+	// 5 minutes. So an outage adds that much to a limit, beside the quota, however
+	// long it lasts. A node's part of the limit itself would add a whole day's
+	// worth to a limit of a day for each short outage. 0 means that the quota
+	// alone counts. At most a minute.
+	Bridge time.Duration
 }
 
 // DefaultQuotas returns the quotas of the tiers enterprise, pro, free and, under "",
-// for everybody else.
+// for everybody else. They bridge outages of 5 s.
 func DefaultQuotas() map[string]Quota {
+	const bridge = 5 * time.Second
 	return map[string]Quota{
-		"enterprise": {Limit: sluice.Per(100, time.Minute)},
-		"pro":        {Limit: sluice.Per(50, time.Minute)},
-		"free":       {Limit: sluice.Per(10, time.Minute), Factor: 1500},
-		"":           {Limit: sluice.Per(5, time.Minute), Factor: 2000},
+		"enterprise": {Limit: sluice.Per(100, time.Minute), Bridge: bridge},
+		"pro":        {Limit: sluice.Per(50, time.Minute), Bridge: bridge},
+		"free":       {Limit: sluice.Per(10, time.Minute), Factor: 1500, Bridge: bridge},
+		"":           {Limit: sluice.Per(5, time.Minute), Factor: 2000, Bridge: bridge},
 	}
 }
 

@@ -22,6 +22,10 @@ const (
 	denies = -2
 )
 
+// ofQuota is the resource of the buckets of quotas, which keeps them apart from
+// those of limits.
+const ofQuota = "local quota"
+
 // free is the limit of a lease that takes from no quota, so that the local
 // store has something to keep.
 var free = sluice.Limit{Amount: sluice.Thousandths(sluice.MaxThousandths), Period: time.Microsecond}
@@ -36,8 +40,13 @@ func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source)
 	}
 	w := s.work.Get().(*work)
 	defer s.work.Put(w)
-	denied := w.plan(t, q, settings.Nodes)
-	if err := s.takeLocally(w, t, denied); err != nil {
+	denied := w.plan(t, q, settings.Nodes, q.bridge)
+	err := s.takeLocally(w, t, denied)
+	if q.bridge > 0 && !denied && (errors.Is(err, sluice.ErrRequestMismatch) || err == nil && !w.decision.Allowed) {
+		w.plan(t, q, settings.Nodes, 0)
+		err = s.takeLocally(w, t, false)
+	}
+	if err != nil {
 		return err
 	}
 	var retryIn time.Duration
@@ -69,8 +78,9 @@ func (s *Store) decide(t *sluice.Take, d *sluice.Decision, source sluice.Source)
 // limit with the smallest cost.
 //
 // A limit that all callers share has no entity, and one caller's quota would be
-// far too little for it. It has a local bucket of its own: this node's part.
-func (w *work) plan(t *sluice.Take, q *quota, nodes func() int) (denied bool) {
+// far too little for it. It has a local bucket of its own: this node's part. So
+// has any other limit while a short outage is bridged; see [Quota].
+func (w *work) plan(t *sluice.Take, q *quota, nodes func() int, bridge time.Duration) (denied bool) {
 	w.demands = w.demands[:0]
 	for i := range t.Demands {
 		dm := &t.Demands[i]
@@ -83,20 +93,25 @@ func (w *work) plan(t *sluice.Take, q *quota, nodes func() int) (denied bool) {
 			denied = true
 			continue
 		}
+		var limit sluice.Limit
+		alone := false
 		if dm.Key.Entity == "" {
-			if limit, err := part(dm.Limit, nodes()); err == nil {
-				w.quota[i] = int8(len(w.demands))
-				w.demands = append(w.demands, sluice.Demand{Key: dm.Key, Limit: limit, Cost: dm.Charge()})
-				continue
-			}
+			limit, alone = part(dm.Limit, nodes())
+		} else if bridge > 0 {
+			limit, alone = bridged(dm.Limit, bridge, nodes())
+		}
+		if alone {
+			w.quota[i] = int8(len(w.demands))
+			w.demands = append(w.demands, sluice.Demand{Key: dm.Key, Limit: limit, Cost: dm.Charge()})
+			continue
 		}
 		at := slices.IndexFunc(w.demands, func(have sluice.Demand) bool {
-			return sameEntity(&have.Key, &dm.Key) && have.Key.Limit == q.tier && have.Key.Resource == ""
+			return sameEntity(&have.Key, &dm.Key) && have.Key.Limit == q.tier && have.Key.Resource == ofQuota
 		})
 		if at < 0 {
 			at = len(w.demands)
 			w.demands = append(w.demands, sluice.Demand{
-				Key:   sluice.Key{Namespace: dm.Key.Namespace, Entity: dm.Key.Entity, Limit: q.tier},
+				Key:   sluice.Key{Namespace: dm.Key.Namespace, Entity: dm.Key.Entity, Resource: ofQuota, Limit: q.tier},
 				Limit: q.limit,
 				Cost:  dm.Charge(),
 			})

@@ -109,9 +109,17 @@ func (f *faulty) List(ctx context.Context, q sluice.Query) (page sluice.Page, er
 	return page, err
 }
 
-// open is a limiter on a failover store on a store with faults.
+// open returns a limiter on a failover store on a store with faults. Unless config
+// has quotas, they are the usual ones, but bridge no outage.
 func open(tb testing.TB, config failover.Config) (*sluice.Limiter, *failover.Store, *faulty) {
 	tb.Helper()
+	if config.Quotas == nil {
+		config.Quotas = failover.DefaultQuotas()
+		for tier, q := range config.Quotas {
+			q.Bridge = 0
+			config.Quotas[tier] = q
+		}
+	}
 	inner, err := memory.Open(memory.Config{Log: quiet})
 	if err != nil {
 		tb.Fatal(err)

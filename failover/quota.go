@@ -10,8 +10,9 @@ import (
 
 // quota is a [Quota] at work, with what was decided under it.
 type quota struct {
-	tier  string
-	limit sluice.Limit // in the caller's tokens
+	tier   string
+	limit  sluice.Limit // in the caller's tokens
+	bridge time.Duration
 	*counts
 }
 
@@ -24,12 +25,40 @@ func newQuota(tier string, q Quota) (*quota, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failover: Quotas[%q]: %w", tier, err)
 	}
-	return &quota{tier, limit, new(counts)}, nil
+	if q.Bridge < 0 || q.Bridge > maxBridge {
+		return nil, fmt.Errorf("failover: Quotas[%q]: bridge: %s: must be 0 to %s", tier, q.Bridge, maxBridge)
+	}
+	return &quota{tier, limit, q.Bridge, new(counts)}, nil
 }
 
 // part returns the limit of one of some nodes that share l.
-func part(l sluice.Limit, nodes int) (sluice.Limit, error) {
-	return Quota{l, 1000 * int64(max(nodes, 1))}.scaled()
+func part(l sluice.Limit, nodes int) (limit sluice.Limit, ok bool) {
+	limit, err := Quota{Limit: l, Factor: 1000 * int64(max(nodes, 1))}.scaled()
+	return limit, err == nil
+}
+
+const (
+	maxBridge    = time.Minute
+	bridgedPart  = 20  // of what a limit lets pass at once
+	bridgedAgain = 300 // seconds until what was used of it is back
+)
+
+// bridged returns what one of some nodes lets pass of l in a short outage: its
+// part of what l lets pass in a time that long, or at once, whichever is more.
+// See [Quota] for why it is not a part of l itself.
+func bridged(l sluice.Limit, long time.Duration, nodes int) (limit sluice.Limit, ok bool) {
+	if l.Algorithm == sluice.Concurrency {
+		return l, false
+	}
+	most := float64(l.Capacity().Thousandths()) / bridgedPart
+	if l.Period > 0 { // a calendar's window has none
+		most = max(most, float64(l.Amount.Thousandths())*float64(long)/float64(l.Period))
+	}
+	burst := int64(min(most, float64(sluice.MaxThousandths))) / int64(max(nodes, 1))
+	if burst < bridgedAgain {
+		return l, false
+	}
+	return sluice.Limit{Amount: sluice.Thousandths(burst / bridgedAgain), Period: time.Second, Burst: sluice.Thousandths(burst)}, true
 }
 
 // scaled is the limit that admits, at plain cost, what q.Limit admits at cost

@@ -38,7 +38,6 @@ func (c *crowd) figures(from, to time.Duration) outageFigures {
 		}
 		of[b].Add(a.begun.Microseconds(), a.ended.Microseconds(), cost)
 	}
-	quotas := failover.DefaultQuotas()
 	var during, after []time.Duration
 	for i := range c.answers {
 		a := &c.answers[i]
@@ -76,11 +75,11 @@ func (c *crowd) figures(from, to time.Duration) outageFigures {
 		if a.outcome == byStore || a.outcome == byHeld {
 			note(store, b, a, sluice.Token)
 		} else {
-			note(local, bucket{a.kind, a.caller, a.node}, a, max(quotas[who.tier].Factor, sluice.Token))
+			note(local, bucket{a.kind, a.caller, a.node}, a, sluice.Token)
 		}
 	}
 	limit := func(b bucket) sluice.Limit { return outageCallers[b.kind].limit }
-	quota := func(b bucket) sluice.Limit { return quotas[outageCallers[b.kind].tier].Limit }
+	quota := func(b bucket) sluice.Limit { return outageCallers[b.kind].local() }
 	worst := func(of map[bucket]*storetest.History, rule func(bucket) sluice.Limit) (over float64) {
 		for b, h := range of {
 			r, err := h.Report(rule(b))
@@ -94,6 +93,16 @@ func (c *crowd) figures(from, to time.Duration) outageFigures {
 	f.Over, f.Extra, f.Quota = worst(store, limit), worst(all, limit), worst(local, quota)
 	f.During, f.After = percentile(during), percentile(after)
 	return f
+}
+
+// local returns what one of the callers may have of a node without the store: the
+// quota of the tier, and what the limit lets pass in a short outage, of which no
+// more than all comes back within 5 minutes. A node may not have heard of the others.
+func (who *callers) local() sluice.Limit {
+	q := failover.DefaultQuotas()[who.tier]
+	quota := sluice.Token*q.Limit.Amount.Thousandths()/max(q.Factor, sluice.Token) + 1
+	bridged := who.limit.Amount.Thousandths() * int64(q.Bridge) / int64(who.limit.Period)
+	return sluice.Limit{Amount: sluice.Thousandths(quota + bridged/5), Period: time.Minute, Burst: sluice.Thousandths(quota + bridged)}
 }
 
 // percentile returns the 99th.

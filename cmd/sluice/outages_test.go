@@ -60,8 +60,10 @@ func (o *outage) judge(t *testing.T, r *outageRun) {
 	if f.Banned > 0 {
 		t.Errorf("%d calls within the limit were answered with a ban", f.Banned)
 	}
-	if n, all := f.Refused["pro"]+f.Refused["held"], f.Early["pro"]+f.Early["held"]; n*100 > all {
-		t.Errorf("%d of %d calls within the limit were refused", n, all)
+	for name, all := range f.Early {
+		if n := f.Refused[name]; n*100 > all {
+			t.Errorf("%d of %d calls within the limit were refused (%s)", n, all, name)
+		}
 	}
 	if f.Over > 0 || f.Quota > 0 {
 		t.Errorf("%g more passed than a limit allows by the store's decisions, %g more than a local quota allows", f.Over, f.Quota)
