@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -78,5 +79,38 @@ headers: {send: %s}
 				h.ServeHTTP(w, r)
 			}
 		})
+	}
+}
+
+// BenchmarkMiddlewareWatched is what watching callers costs when all cores are busy
+// with callers within their limits.
+func BenchmarkMiddlewareWatched(b *testing.B) {
+	const text = `
+version: 1
+limits: {requests: {per: ip, limit: 10M/second}}
+headers: {send: []}
+abuse: {%s}
+`
+	const ban = "ban: {refusals: 20, within: 1m, for: 10m}"
+	for _, c := range []struct{ name, abuse string }{
+		{"nobody", ""},
+		{"bans", ban},
+		{"bans and emergencies", ban + ", emergency: {factor: 10, baseline: 1h, at_least: 100M/minute, limit: 1/s, for: 10m}"},
+	} {
+		for _, same := range []bool{true, false} {
+			b.Run(fmt.Sprintf("watch=%s/one caller=%t", c.name, same), func(b *testing.B) {
+				h := gate(b, fmt.Sprintf(text, c.abuse)).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+				var callers atomic.Int32
+				b.RunParallel(func(pb *testing.PB) {
+					w, r := &sink{h: http.Header{}}, request(b, "")
+					if !same {
+						r.RemoteAddr = fmt.Sprintf("203.0.113.%d:4711", callers.Add(1))
+					}
+					for pb.Next() {
+						h.ServeHTTP(w, r)
+					}
+				})
+			})
+		}
 	}
 }

@@ -69,6 +69,8 @@ type Guard struct {
 	seed   maphash.Seed
 	shards [shardCount]shard
 	most   int
+	origin time.Time
+	until  atomic.Int64 // when the last sanction that began here ends, in nanoseconds since origin
 
 	limiter *sluice.Limiter // on the store; nil without
 	known   atomic.Pointer[map[shared]Sanction]
@@ -115,7 +117,7 @@ func New(config Config) (*Guard, error) {
 	if len(config.Namespace) > 200 {
 		return nil, errNamespace
 	}
-	g := &Guard{config: config, seed: maphash.MakeSeed(), most: max(config.MaxCallers/shardCount, 1)}
+	g := &Guard{config: config, seed: maphash.MakeSeed(), origin: time.Now(), most: max(config.MaxCallers/shardCount, 1)}
 	g.known.Store(&map[shared]Sanction{})
 	for i := range g.shards {
 		g.shards[i].callers = map[string]*caller{}
@@ -136,34 +138,46 @@ func (g *Guard) shard(entity string) *shard {
 }
 
 // Banned returns for how much longer an entity is banned, or 0 if it is not.
-func (g *Guard) Banned(entity string) time.Duration {
-	if s, ok := (*g.known.Load())[shared{entity, Ban}]; ok {
+func (g *Guard) Banned(entity string) time.Duration { return g.left(entity, Ban) }
+
+// Emergency reports whether an entity is under the stricter limit.
+func (g *Guard) Emergency(entity string) bool { return g.left(entity, Emergency) > 0 }
+
+// left returns for how much longer an entity is under a sanction. As long as there
+// is none on anybody, it takes no lock.
+func (g *Guard) left(entity string, kind Kind) time.Duration {
+	if s, ok := (*g.known.Load())[shared{entity, kind}]; ok {
 		return max(time.Until(s.Until), 0)
+	}
+	if until := g.until.Load(); until == 0 || int64(time.Since(g.origin)) >= until {
+		return 0
 	}
 	sh := g.shard(entity)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if c := sh.callers[entity]; c != nil && c.ban != nil {
-		return max(time.Until(c.ban.Until), 0)
+	if c := sh.callers[entity]; c != nil {
+		if s := c.sanction(kind); *s != nil {
+			return max(time.Until((*s).Until), 0)
+		}
 	}
 	return 0
 }
 
-// Emergency reports whether an entity is under the stricter limit.
-func (g *Guard) Emergency(entity string) bool {
-	if s, ok := (*g.known.Load())[shared{entity, Emergency}]; ok {
-		return time.Now().Before(s.Until)
+// sanction returns where that of a kind is.
+func (c *caller) sanction(kind Kind) **Sanction {
+	if kind == Ban {
+		return &c.ban
 	}
-	sh := g.shard(entity)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	c := sh.callers[entity]
-	return c != nil && c.emergency != nil && time.Now().Before(c.emergency.Until)
+	return &c.emergency
 }
 
 // Seen counts a request of an entity under the rules, and begins a sanction
-// if it is time for one.
+// if it is time for one. A request that passes says something only under a rule for
+// emergencies.
 func (g *Guard) Seen(rules *policy.Abuse, entity string, refused bool) {
+	if !refused && rules.Emergency == nil {
+		return
+	}
 	now := time.Now()
 	var begun []Sanction
 	sh := g.shard(entity)
@@ -182,6 +196,11 @@ func (g *Guard) Seen(rules *policy.Abuse, entity string, refused bool) {
 	if s := c.request(rules.Emergency, now); s != nil {
 		s.Entity = entity
 		begun = append(begun, *s)
+	}
+	for _, s := range begun {
+		end := int64(s.Until.Sub(g.origin))
+		for until := g.until.Load(); until < end && !g.until.CompareAndSwap(until, end); until = g.until.Load() {
+		}
 	}
 	sh.mu.Unlock()
 	for _, s := range begun {
@@ -302,10 +321,8 @@ func (g *Guard) forget(s *Sanction) {
 	sh := g.shard(s.Entity)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if c := sh.callers[s.Entity]; c != nil && s.Kind == Ban {
-		c.ban = nil
-	} else if c != nil {
-		c.emergency = nil
+	if c := sh.callers[s.Entity]; c != nil {
+		*c.sanction(s.Kind) = nil
 	}
 }
 

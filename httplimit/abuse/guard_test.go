@@ -110,6 +110,22 @@ func TestWhoIsWatchedIsBounded(t *testing.T) {
 	}
 }
 
+// Callers who are not refused are neither counted nor looked up under a mutex, so
+// they crowd out nobody.
+func TestOnlyRefusalsCountForABan(t *testing.T) {
+	var events []abuse.Event
+	g := guard(t, &events, 64) // one for each shard
+	rules := &policy.Abuse{Ban: &policy.Ban{Refusals: 2, Within: time.Hour, For: time.Hour}}
+	g.Seen(rules, "noisy", true)
+	for i := range 1000 {
+		g.Seen(rules, fmt.Sprint("calm ", i), false)
+	}
+	g.Seen(rules, "noisy", true)
+	if g.Banned("noisy") == 0 || len(events) != 1 {
+		t.Errorf("the first refusal was forgotten: %+v", events)
+	}
+}
+
 func TestMask(t *testing.T) {
 	for entity, want := range map[string]string{
 		"user:alice@example.com": "user:****.com", "key:abc": "key:****c", "acme": "****e", "x": "****", "": "****", "user:": "user:****",
