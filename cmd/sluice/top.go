@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
 )
 
@@ -67,6 +69,12 @@ func (t *topFlags) look(ctx context.Context, c *call) look {
 	return look{time.Now(), all, more, store, err}
 }
 
+// away reports whether the server answers, but its store does not.
+func (l *look) away() bool {
+	var answer *client.Error
+	return errors.As(l.err, &answer) && errors.Is(answer, sluice.ErrUnavailable)
+}
+
 func asked(b *client.Bucket) int64 {
 	if b.Node == nil {
 		return 0
@@ -97,7 +105,7 @@ func (l *look) sort(order string) {
 
 func (t *topFlags) run(ctx context.Context, c *call) error {
 	first := t.look(ctx, c)
-	if first.err != nil {
+	if first.err != nil && !first.away() {
 		return first.err
 	}
 	if !t.once && !c.json {
@@ -108,6 +116,9 @@ func (t *topFlags) run(ctx context.Context, c *call) error {
 		if ok {
 			return t.watch(ctx, c, terminal, first)
 		}
+	}
+	if first.err != nil {
+		return first.err
 	}
 	if away := storeText(first.store); away != "" {
 		fmt.Fprintln(c.stderr, away) //nolint:errcheck // the table matters more
@@ -161,7 +172,10 @@ func (t *topFlags) watch(ctx context.Context, c *call, on *terminal, now look) (
 		case <-resized.C:
 		case next := <-looks:
 			if next.err != nil { // what was seen last stays, with the error
-				next.buckets, next.more, next.store, next.at, next.err = now.buckets, now.more, now.store, now.at, c.trouble(next.err)
+				next.buckets, next.more, next.store, next.at = now.buckets, now.more, now.store, now.at
+				if !next.away() {
+					next.err = c.trouble(next.err)
+				}
 			}
 			now = next
 		case key, ok := <-on.keys:

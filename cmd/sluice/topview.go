@@ -161,6 +161,10 @@ func (t *topFlags) draw(c *call, now *look, width, height int) *frame {
 // drawKeys is the last line: what the keys do, or what goes wrong.
 func (t *topFlags) drawKeys(f *frame, now *look) {
 	y := f.height - 1
+	if now.away() {
+		f.put(0, y, f.width, red, storeText("away"))
+		return
+	}
 	if now.err != nil {
 		f.put(0, y, f.width, red, printable(now.err.Error()))
 		return
