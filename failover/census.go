@@ -112,10 +112,10 @@ func (c *Census) count(ctx context.Context, l *sluice.Limiter) {
 			// until it expires: the parts of the nodes are smaller, never larger.
 			lease = c.announce(ctx, l)
 		}
-		c.list(ctx, l)
 		if d, err := l.Peek(ctx, present); err == nil && d.Source == sluice.FromStore {
 			c.nodes.Store(((present.Limit.Capacity().Thousandths() - d.Results[0].Remaining.Thousandths()) / sluice.Token))
 		}
+		c.list(ctx, l)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/internal/faultproxy"
 	"github.com/sluice-go/sluice/redis/redistest"
 )
 
@@ -29,6 +32,64 @@ func TestAnOutageShows(t *testing.T) {
 	eventually(t, "an outage", func() bool { return shows("open") })
 	redis.Restart()
 	eventually(t, "an end of it", func() bool { return shows("normal") })
+}
+
+// Of three nodes, one loses the store. It goes on with its part of a limit that all
+// callers share, so that together they let pass (1 + lost/nodes) times the limit at most.
+func TestANodeThatLosesTheStoreAddsItsPartOnly(t *testing.T) {
+	redis := redistest.Start(t)
+	dir := t.TempDir()
+	policy := writeFile(t, dir, "policy.yaml", "version: 1\nlimits: {all: {per: everyone, limit: 300/day}}\nidentity: {address: {trusted_proxies: 127.0.0.0/8}}\n")
+	var nodes [3]*process
+	proxy := faultproxy.Start(t, redis.Addr())
+	for i := range nodes {
+		at := redis.URL()
+		if i == 0 {
+			at = "redis://" + proxy.Addr()
+		}
+		nodes[i] = begin(t, "serve", "--store", at, "--policy", policy, "--catalog", filepath.Join(dir, fmt.Sprint(i, ".db")))
+	}
+	eventually(t, "nodes that know of each other", func() bool {
+		for _, n := range nodes {
+			if list, err := n.ask(t).Nodes(t.Context()); err != nil || len(list.Nodes) != len(nodes) {
+				return false
+			}
+		}
+		return true
+	})
+	ask := func(n *process) int {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", n.url()+"/auth", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Forwarded-For", "10.0.0.1")
+		r.Header.Set("X-Forwarded-Method", "GET")
+		r.Header.Set("X-Forwarded-Uri", "/")
+		response, text, err := fetch(http.DefaultClient, r)
+		if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
+			t.Fatalf("%v, %s", err, text)
+		}
+		return response.StatusCode
+	}
+	defer proxy.Stall()()
+	passed := 0
+	eventually(t, "an outage", func() bool {
+		if ask(nodes[0]) == http.StatusOK {
+			passed++
+		}
+		list, err := nodes[0].ask(t).Nodes(t.Context())
+		return err == nil && list.Store == "open"
+	})
+	for _, n := range nodes {
+		for range 350 {
+			if ask(n) == http.StatusOK {
+				passed++
+			}
+		}
+	}
+	if passed <= 300 || passed > 400 {
+		t.Errorf("%d passed of 300, want at most 400", passed)
+	}
 }
 
 // Without --store the buckets are kept beside the catalog, by one server alone.
