@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/advance"
@@ -63,7 +65,17 @@ func Postgres(s *pglimits.Store) prometheus.Collector {
 		add(w, "sluice_postgres_batches_total", "Statements in which these takes were sent; several go together under load.", st.Batches)
 		by(w, "sluice_clock_steps_total", clockSteps, "direction", map[string]int64{"back": st.ClockBack, "forward": st.ClockForward})
 		add(w, "sluice_clock_gaps_total", clockGaps, st.ClockGaps)
+		replica(w, st.ReplicaReads, st.ReplicaSkips, st.ReplicaLag, st.ReplicaLagKnown)
 	})
+}
+
+// replica shows what is read from a replica.
+func replica(w *sheet, reads, skips int64, lag time.Duration, known bool) {
+	by(w, "sluice_replica_lists_total", "Lists read from the replica, and those that were not because it was too far behind.", "outcome",
+		map[string]int64{"read": reads, "skipped": skips})
+	if known {
+		add(w, "sluice_replica_lag_seconds", "How far the replica is behind at most.", lag.Seconds())
+	}
 }
 
 // Redis shows the figures of a store on Redis.
@@ -72,11 +84,7 @@ func Redis(s *redislimits.Store) prometheus.Collector {
 		st := s.Stats()
 		by(w, "sluice_clock_steps_total", clockSteps, "direction", map[string]int64{"back": st.ClockBack, "forward": st.ClockForward})
 		add(w, "sluice_clock_gaps_total", clockGaps, st.ClockGaps)
-		by(w, "sluice_replica_lists_total", "Lists read from the replica, and those that were not because it was too far behind.", "outcome",
-			map[string]int64{"read": st.ReplicaReads, "skipped": st.ReplicaSkips})
-		if st.ReplicaLagKnown {
-			add(w, "sluice_replica_lag_seconds", "How far the replica is behind at most.", st.ReplicaLag.Seconds())
-		}
+		replica(w, st.ReplicaReads, st.ReplicaSkips, st.ReplicaLag, st.ReplicaLagKnown)
 	})
 }
 

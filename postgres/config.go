@@ -24,6 +24,14 @@ type Config struct {
 	// callers there ask again every two seconds. Empty means Address.
 	ListenAddress string
 
+	// Replica is the address of a standby, from which buckets are listed while it is
+	// at most MaxLag behind. Nothing that decides is read from it. "" lists
+	// them from the primary.
+	Replica string
+
+	// MaxLag is how far the standby may be behind. 0 means 500 ms.
+	MaxLag time.Duration
+
 	// Schema is where the tables and functions are. Empty means sluice.
 	Schema string
 
@@ -68,6 +76,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxConns = c.Conns(defaultMaxConns)
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
+	}
+	if c.MaxLag == 0 {
+		c.MaxLag = 500 * time.Millisecond
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -18,9 +18,22 @@ import (
 // connect opens a pool after a first connection has shown what the address
 // leads to and has brought the schema up to date.
 func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, err error) {
+	config, err := parse(c)
+	if err != nil {
+		return nil, false, err
+	}
+	if pooled, err = prepareDatabase(ctx, c, config.ConnConfig); err != nil {
+		return nil, false, fmt.Errorf("postgres: %w", explain(err))
+	}
+	pool, err = open(ctx, c, config, pooled)
+	return pool, pooled, err
+}
+
+// parse reads the address.
+func parse(c *Config) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(c.Address)
 	if err != nil {
-		return nil, false, fmt.Errorf("postgres: address: %w", explain(err))
+		return nil, fmt.Errorf("postgres: address: %w", explain(err))
 	}
 	config.MaxConns = int32(c.MaxConns)
 	if c.TLS != nil {
@@ -30,9 +43,11 @@ func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, e
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = c.Timeout
 	}
-	if pooled, err = prepareDatabase(ctx, c, config.ConnConfig); err != nil {
-		return nil, false, fmt.Errorf("postgres: %w", explain(err))
-	}
+	return config, nil
+}
+
+// open opens the pool, with connections set up for what the job does.
+func open(ctx context.Context, c *Config, config *pgxpool.Config, pooled bool) (*pgxpool.Pool, error) {
 	if pooled {
 		// Statements cannot be prepared, nor settings made, on a connection
 		// that is another one for the next transaction.
@@ -50,11 +65,11 @@ func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, e
 	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
 		return !hungUp(conn.PgConn().Conn()), nil
 	}
-	pool, err = pgxpool.NewWithConfig(ctx, config)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, false, fmt.Errorf("postgres: %w", explain(err))
+		return nil, fmt.Errorf("postgres: %w", explain(err))
 	}
-	return pool, pooled, nil
+	return pool, nil
 }
 
 // encrypt makes connections to each of the hosts use TLS, and never go without.

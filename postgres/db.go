@@ -46,6 +46,23 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	return db, nil
 }
 
+// OpenReplica returns a DB of the standby at Config.Replica, for reading. It does not
+// wait for it to be there.
+func OpenReplica(ctx context.Context, config Config) (*DB, error) {
+	config.Address = config.Replica
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{Work: background.New(), Config: config}
+	pool, err := parse(&config)
+	if err != nil {
+		return nil, err
+	}
+	db.pool, err = open(ctx, &config, pool, false)
+	return db, err
+}
+
 // Close waits for calls that are under way, and ends all connections.
 func (db *DB) Close() error {
 	defer db.pool.Close()

@@ -56,7 +56,7 @@ func (d *database) redis(log *slog.Logger) (redis.Config, error) {
 }
 
 func (d *database) postgres(migrate string, log *slog.Logger) (postgres.Config, error) {
-	config := postgres.Config{Address: d.address, MaxConns: d.conns, NoMigrate: migrate == "off", Log: log}
+	config := postgres.Config{Address: d.address, Replica: d.replica, MaxConns: d.conns, NoMigrate: migrate == "off", Log: log}
 	var err error
 	if d.ca != "" || d.cert != "" || d.certKey != "" {
 		config.TLS, err = clientTLS(d.flag+"-", d.ca, d.cert, d.certKey, log)

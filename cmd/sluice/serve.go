@@ -95,7 +95,7 @@ func (p *places) define(f *pflag.FlagSet) {
 	p.catalog.define(f, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
 	p.replays.define(f, "replays", "", "`place` of the responses of idempotent writes, which all gateways have to share: a file, postgres://… or redis://… (default the catalog's)")
 	p.store.connecting(f)
-	f.StringVar(&p.store.replica, "store-replica", "", "`address` of a Redis replica from which lists are read while it is at most 500 ms behind; takes never are")
+	f.StringVar(&p.store.replica, "store-replica", "", "`address` of a replica of Redis or a standby of PostgreSQL, from which lists are read while it is at most 500 ms behind; takes never are")
 	f.IntVar(&p.store.replicas, "store-replicas", 0, "`number` of Redis replicas that must acknowledge a take of a critical limit; with fewer its outcome is unknown")
 	p.catalog.connecting(f)
 	p.replays.connecting(f)

@@ -259,8 +259,8 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 		s.presses = store.Press
 		return store, store, nil
 	}
-	if (p.store.replicas != 0 || p.store.replica != "") && !strings.HasPrefix(p.store.address, "redis") {
-		return nil, nil, errors.New("--store-replica and --store-replicas are for Redis; PostgreSQL has synchronous_standby_names")
+	if p.store.replicas != 0 && !strings.HasPrefix(p.store.address, "redis") {
+		return nil, nil, errors.New("--store-replicas is for Redis; PostgreSQL has synchronous_standby_names")
 	}
 	config := degraded(&s.first.Degraded)
 	config.Log = log

@@ -26,15 +26,27 @@ func (s *Store) List(ctx context.Context, q sluice.Query) (sluice.Page, error) {
 	if err != nil {
 		return sluice.Page{}, err
 	}
+	if s.replica.db != nil && s.replica.Near(s.db.Config.MaxLag) {
+		now := s.reckon() // the standby's clock is another one
+		if page, err := s.list(ctx, s.replica.db, &now, q, after); err == nil {
+			return page, nil
+		}
+	}
+	page, err := s.list(ctx, s.db, s.db.Given(), q, after)
+	return page, postgres.ReadError(err)
+}
+
+// list finds buckets after one of them, at a time or, if that is nil, at the database's.
+func (s *Store) list(ctx context.Context, from *postgres.DB, now *int64, q sluice.Query, after *rowKey) (sluice.Page, error) {
 	var page sluice.Page
 	for more := true; more; {
 		var rows []row
-		err := s.call(ctx, nil, func(ctx context.Context, conn *pgx.Conn) error {
-			rows, err = s.query(ctx, conn, &q, after)
+		err := from.Call(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			rows, err = s.query(ctx, conn, now, &q, after)
 			return err
 		})
 		if err != nil {
-			return sluice.Page{}, postgres.ReadError(err)
+			return sluice.Page{}, err
 		}
 		more = len(rows) == q.Max
 		for i := range rows {
@@ -71,8 +83,8 @@ type row struct {
 }
 
 // query is the next rows that match and are not known to be full.
-func (s *Store) query(ctx context.Context, conn *pgx.Conn, q *sluice.Query, after *rowKey) ([]row, error) {
-	args := []any{s.db.Given(), postgres.Text(q.Namespace)}
+func (s *Store) query(ctx context.Context, conn *pgx.Conn, now *int64, q *sluice.Query, after *rowKey) ([]row, error) {
+	args := []any{now, postgres.Text(q.Namespace)}
 	arg := func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))

@@ -2,6 +2,7 @@ package limitstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"strings"
@@ -25,6 +26,7 @@ type Store struct {
 	takes       *queue
 	settlements *queue
 	watch       watch
+	replica     replica
 	decided     atomic.Int64
 	batches     atomic.Int64
 }
@@ -44,6 +46,12 @@ func Open(ctx context.Context, config postgres.Config) (*Store, error) {
 	s.marks.seed = maphash.MakeSeed()
 	s.takes, s.settlements = newQueue(s.sendTakes), newQueue(s.sendSettlements)
 	s.watch.init()
+	if config.Replica != "" {
+		if s.replica.db, err = postgres.OpenReplica(ctx, config); err != nil {
+			return nil, errors.Join(fmt.Errorf("replica: %w", err), db.Close())
+		}
+		db.Go(s.followReplica)
+	}
 	if config.Clock == nil { // stores with different clocks must not sweep each other's buckets
 		db.Go(s.sweepRegularly)
 	}
@@ -69,7 +77,11 @@ func (s *Store) Pool() postgres.Pool { return s.db.Pool() }
 func (s *Store) Close() error {
 	s.takes.close()
 	s.settlements.close()
-	return s.db.Close()
+	err := s.db.Close()
+	if s.replica.db != nil {
+		err = errors.Join(err, s.replica.db.Close())
+	}
+	return err
 }
 
 // Capabilities reports what the store supports: everything.
@@ -139,14 +151,23 @@ type Stats struct {
 	ClockBack    int64 // times the database's clock was set back
 	ClockForward int64 // times it was set forward
 	ClockGaps    int64 // times it was not heard of for over 15 s
+
+	// Lists read from the replica, and those that were not because it was too far
+	// behind or not there; and how far it is behind at most, if that is known.
+	ReplicaReads, ReplicaSkips int64
+	ReplicaLag                 time.Duration
+	ReplicaLagKnown            bool
 }
 
 // Stats returns the counts of the store.
 func (s *Store) Stats() Stats {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
-	return Stats{
+	st := Stats{
 		Takes: s.decided.Load(), Batches: s.batches.Load(),
 		ClockBack: s.clock.back, ClockForward: s.clock.forward, ClockGaps: s.clock.gaps,
 	}
+	st.ReplicaReads, st.ReplicaSkips = s.replica.Counts()
+	st.ReplicaLag, st.ReplicaLagKnown = s.replica.Lag()
+	return st
 }

@@ -122,10 +122,8 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	s.clocks.mu.Lock()
 	defer s.clocks.mu.Unlock()
-	st := Stats{
-		ClockBack: s.clocks.back, ClockForward: s.clocks.forward, ClockGaps: s.clocks.gaps,
-		ReplicaReads: s.replica.read.Load(), ReplicaSkips: s.replica.skipped.Load(),
-	}
-	st.ReplicaLag, st.ReplicaLagKnown = s.replica.lag()
+	st := Stats{ClockBack: s.clocks.back, ClockForward: s.clocks.forward, ClockGaps: s.clocks.gaps}
+	st.ReplicaReads, st.ReplicaSkips = s.replica.Counts()
+	st.ReplicaLag, st.ReplicaLagKnown = s.replica.Lag()
 	return st
 }

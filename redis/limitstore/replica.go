@@ -5,50 +5,19 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/lag"
 	"github.com/sluice-go/sluice/redis"
 )
 
 // replica is a server from which lists are read while it is close behind the
-// primary. How far it is behind follows from how much each of them has of the
-// stream of writes: what the primary had some time ago, the replica has by now.
+// primary.
 type replica struct {
-	db       atomic.Pointer[redis.DB] // nil until it has been there
-	measured atomic.Pointer[measuredLag]
-	read     atomic.Int64
-	skipped  atomic.Int64
-
-	offsets []offset // of the primary, the oldest first
-}
-
-// measuredLag is that the replica had everything at some time here.
-type measuredLag struct{ had time.Time }
-
-type offset struct {
-	at    time.Time
-	bytes int64
-}
-
-const (
-	// lagEvery is how often the lag is measured.
-	lagEvery = 100 * time.Millisecond
-
-	// lagKept is for how long a lag can be told; one that is longer is unknown.
-	lagKept = 10 * time.Second
-)
-
-// lag returns how far the replica is behind at most, by now.
-func (r *replica) lag() (time.Duration, bool) {
-	m := r.measured.Load()
-	if m == nil {
-		return 0, false
-	}
-	d := time.Since(m.had)
-	return d, d <= lagKept
+	lag.Meter
+	db atomic.Pointer[redis.DB] // nil until it has been there
 }
 
 // followReplica measures the lag until the store is closed.
@@ -56,7 +25,7 @@ func (s *Store) followReplica() {
 	config := s.db.Config
 	config.Address, config.Replica = config.Replica, ""
 	said := false
-	for r := &s.replica; backoff.Sleep(s.db.Life(), lagEvery); {
+	for r := &s.replica; backoff.Sleep(s.db.Life(), lag.Every); {
 		if r.db.Load() == nil {
 			db, err := redis.Open(s.db.Life(), config)
 			if err != nil {
@@ -68,36 +37,12 @@ func (s *Store) followReplica() {
 			}
 			r.db.Store(db)
 		}
-		r.measure(s.db)
+		r.Measure(func() (int64, bool) { return replicated(s.db, "master_repl_offset") },
+			func() (int64, bool) { return replicated(r.db.Load(), "slave_repl_offset") })
 	}
 	if db := s.replica.db.Load(); db != nil {
 		db.Close() //nolint:errcheck // nothing was written
 	}
-}
-
-// measure asks both for how much they have.
-func (r *replica) measure(primary *redis.DB) {
-	at := time.Now()
-	if bytes, ok := replicated(primary, "master_repl_offset"); ok {
-		r.offsets = append(r.offsets, offset{at, bytes})
-	}
-	for len(r.offsets) > 0 && at.Sub(r.offsets[0].at) > lagKept {
-		r.offsets = r.offsets[1:]
-	}
-	bytes, ok := replicated(r.db.Load(), "slave_repl_offset")
-	if had, known := caughtUp(r.offsets, bytes); ok && known {
-		r.measured.Store(&measuredLag{had})
-	}
-}
-
-// caughtUp returns the last time at which the primary had no more than bytes.
-func caughtUp(offsets []offset, bytes int64) (at time.Time, ok bool) {
-	for _, o := range offsets {
-		if o.bytes <= bytes {
-			at, ok = o.at, true
-		}
-	}
-	return at, ok
 }
 
 // replicated returns a number that INFO has of replication. One of a replica that
@@ -129,10 +74,8 @@ func (s *Store) lists(at spot) rueidis.Client {
 		}
 		return s.db.Client
 	}
-	if lag, ok := r.lag(); db == nil || !ok || lag > s.db.Config.MaxLag {
-		r.skipped.Add(1)
+	if !r.Near(s.db.Config.MaxLag) {
 		return s.db.Client
 	}
-	r.read.Add(1)
 	return db.Client
 }
