@@ -71,15 +71,15 @@ func TestCallersAtHalfOfTheirLimitDoNotNoticeAStall(t *testing.T) {
 // it lets pass at once, over all nodes, and the quota on each.
 func TestABridgedOutageAddsAStatedAmount(t *testing.T) {
 	for rule, c := range map[string]struct{ atOnce, inAnHour int }{
-		"12/s":               {20 + 2, 20 + 2 + 20*12 + 150},
-		"1000/day":           {16 + 2, 16 + 2 + 17*12 + 150}, // and not 333
-		"1000/day UTC":  {16 + 2, 16 + 2 + 17*12 + 150},
-		"60/hour":            {1 + 2, 1 + 2 + 12 + 150},
-		"6/hour":             {2, 2 + 150}, // less than one
-		"5 concurrent":       {2, 2 + 150},
-		"1/s burst 1":        {1 + 2, 1 + 2 + 1*20 + 150},
-		"3000/minute fixed":  {83 + 2, 83 + 2 + 84*12 + 150},
-		"6000/2m": {100 + 2, 100 + 2 + 100*12 + 150},
+		"12/s":              {20 + 2, 20 + 2 + 20*12 + 150},
+		"1000/day":          {16 + 2, 16 + 2 + 17*12 + 150}, // and not 333
+		"1000/day UTC":      {16 + 2, 16 + 2 + 17*12 + 150},
+		"60/hour":           {1 + 2, 1 + 2 + 12 + 150},
+		"6/hour":            {2, 2 + 150}, // less than one
+		"5 concurrent":      {2, 2 + 150},
+		"1/s burst 1":       {1 + 2, 1 + 2 + 1*20 + 150},
+		"3000/minute fixed": {83 + 2, 83 + 2 + 84*12 + 150},
+		"6000/2m":           {100 + 2, 100 + 2 + 100*12 + 150},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, s, f := open(t, failover.Config{Quotas: failover.DefaultQuotas(), Nodes: three})
