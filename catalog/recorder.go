@@ -110,13 +110,12 @@ type Recorder struct {
 	node   string
 
 	// Only the background uses these.
-	seq        int64               // of the last batch
-	unsent     []*UsageBatch       // in order of their numbers
-	erased     map[string]int64    // the versions of ErasedGuard that are known, by namespace; never changed in place
-	sums       map[bin]amount      // what was counted and is not in a batch yet; kept for its room
-	rooms      map[string]*room    // by namespace
-	namespaces map[string]struct{} // that were seen, to remove their old rows
-	pruned     time.Time           // when totals were last looked through
+	seq    int64            // of the last batch
+	unsent []*UsageBatch    // in order of their numbers
+	erased map[string]int64 // the versions of ErasedGuard that are known, by namespace; never changed in place
+	sums   map[bin]amount   // what was counted and is not in a batch yet; kept for its room
+	rooms  map[string]*room // by namespace
+	pruned time.Time        // when totals were last looked through
 
 	each   int // series in a shard
 	shards [usageShards]usageShard
@@ -169,7 +168,7 @@ func NewRecorder(config RecorderConfig) (*Recorder, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Recorder{config: config, node: rand.Text(), each: max(1, config.Series/usageShards),
-		sums: map[bin]amount{}, rooms: map[string]*room{}, namespaces: map[string]struct{}{}, erased: map[string]int64{},
+		sums: map[bin]amount{}, rooms: map[string]*room{}, erased: map[string]int64{},
 		flush: make(chan chan error), pruning: make(chan chan error), stop: stop, done: make(chan struct{})}
 	for i := range r.shards {
 		r.shards[i].now, r.shards[i].spare, r.shards[i].other = map[bin]amount{}, map[bin]amount{}, map[bin]amount{}

@@ -163,9 +163,6 @@ func (r *Recorder) drain() {
 			for at, a := range some {
 				at.Key = printable(at.Key)
 				r.sums[at] = r.sums[at].plus(a)
-				if len(r.namespaces) < maxNamespaces {
-					r.namespaces[at.Namespace] = struct{}{}
-				}
 			}
 		}
 		clear(counted)
@@ -212,10 +209,6 @@ func (b bin) row(span Span, a amount) UsageRow {
 	return row
 }
 
-// maxNamespaces bounds how many namespaces are remembered that are not in the
-// catalog.
-const maxNamespaces = 10_000
-
 // totalsEvery is how often totals are looked through for those that nobody
 // adds to any more: no index leads to them, because every write would move it.
 const totalsEvery = 24 * time.Hour
@@ -242,33 +235,23 @@ func (r *Recorder) prune(ctx context.Context) error {
 	clear(r.rooms) // there may be more
 	c := &Catalog{store: r.config.Store}
 	now := r.config.Clock()
-	stored, err := c.all(ctx, ListQuery{Kind: KindNamespace})
-	if err != nil {
-		return err
-	}
-	names := maps.Clone(r.namespaces)
-	for _, n := range stored {
-		names[n.ID] = struct{}{}
-	}
 	spans := map[Span]time.Duration{Hourly: r.config.Hours, Daily: r.config.Days}
 	if now.Sub(r.pruned) >= totalsEvery {
 		spans[Total], r.pruned = r.config.Days, now
 	}
-	for name := range names {
-		for _, span := range []Span{Hourly, Daily, Total} { // a total goes once its days are gone
-			kept, ok := spans[span]
-			if !ok {
-				continue
-			}
-			before := now.Add(-kept).UTC().Truncate(time.Hour)
-			if span != Hourly {
-				before = Daily.start(before)
-			}
-			if _, err := c.purge(ctx, Purge{Target: PurgeUsage, Namespace: name, Span: span, Before: before}); err != nil {
-				return err
-			}
+	for _, span := range []Span{Hourly, Daily, Total} { // a total goes once its days are gone
+		kept, ok := spans[span]
+		if !ok {
+			continue
+		}
+		before := now.Add(-kept).UTC().Truncate(time.Hour)
+		if span != Hourly {
+			before = Daily.start(before)
+		}
+		if _, err := c.purge(ctx, Purge{Target: PurgeUsage, Span: span, Before: before}); err != nil {
+			return err
 		}
 	}
-	_, err = c.purge(ctx, Purge{Target: PurgeNodes, Before: now.Add(-nodesKept)})
+	_, err := c.purge(ctx, Purge{Target: PurgeNodes, Before: now.Add(-nodesKept)})
 	return err
 }

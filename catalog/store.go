@@ -294,10 +294,10 @@ type Use struct {
 type Target uint8
 
 const (
-	// PurgeUsage removes usage rows: of Entity if set, and of Span and
-	// before Before if they are set. Span and Before come together. Of
-	// totals these are the series that were last taken before Before and
-	// have no daily rows left.
+	// PurgeUsage removes usage rows: of Entity if set, or else of Span and
+	// before Before if they are set, of all namespaces if Namespace is "".
+	// Span and Before come together. Of totals these are the series that
+	// were last taken before Before and have no daily rows left.
 	PurgeUsage Target = iota
 	// PurgeEvents removes audit events: of Subject Entity if set, and with
 	// ids below BeforeID if set.

@@ -66,9 +66,9 @@ func (c *Catalog) usageQuery(namespace string, q UsedQuery) (UsageQuery, error) 
 	}, nil
 }
 
-// Usage lists usage by the hour or day, or totals: of an entity, series by
-// series in order of resource, limit and time; of a resource alone in order of
-// time, entity and limit. The last second may be missing.
+// Usage lists usage by the hour or day, or totals, series by series: of an
+// entity in order of resource, limit and time; of a resource alone in order of
+// entity, limit and time. The last second may be missing.
 func (c *Catalog) Usage(ctx context.Context, namespace string, q UsedQuery) (UsedPage, error) {
 	if q.Entity == "" && q.Resource == "" {
 		return UsedPage{}, badinput.Field("usage.entity", `""`, "name an entity, a resource or both; ask for a summary of everything")

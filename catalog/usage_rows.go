@@ -95,7 +95,7 @@ type Series struct{ Entity, Resource, Limit string }
 // needs one of them; [Store.SumUsage] takes none for the whole namespace.
 //
 // Usage lists rows of an entity in order of Resource, Limit, Start, and
-// those of a resource alone in order of Start, Entity, Limit.
+// those of a resource alone in order of Entity, Limit, Start.
 //
 // SumUsage gives one row for each series, with Amount and Count summed over
 // the time asked for, the latest Last and a zero Start, leaving out series

@@ -55,7 +55,7 @@ func (db *DB) Removal(r sqldb.Rows) string {
 	var same []string
 	for column := range strings.SplitSeq(r.Key, ", ") {
 		equal := "x." + column + " = gone." + column
-		if r.From != "" && column != "start" { // the views have another collation
+		if r.From != "" && column != "start" && column != "series" { // the views have another collation
 			equal += ` COLLATE "C"`
 		}
 		same = append(same, equal)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -20,7 +21,7 @@ func (db *DB) Update(ctx context.Context, f func(sqldb.Tx) error) error {
 
 // Removal returns a statement that deletes rows.
 func (db *DB) Removal(r sqldb.Rows) string {
-	from := "sluice." + r.Table
+	from := "sluice." + cmp.Or(r.From, r.Table)
 	if r.Index != "" {
 		from += " INDEXED BY " + r.Index
 	}

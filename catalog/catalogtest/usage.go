@@ -153,8 +153,8 @@ func checkUsageLists(t *testing.T, open Open) {
 		wantIDs(t, "sums of an entity and a resource", s.usage(true, q), "alice/api/rpm=21*2", "alice/api/tpm=1000*1")
 		q.Entity = ""
 		wantIDs(t, "a resource", s.usage(false, q),
-			"alice/api/rpm@0=10*1", "bob/api/rpm@0=10*1", "carol/api/rpm@0=10*1",
-			"alice/api/rpm@1=11*1", "alice/api/tpm@1=1000*1", "bob/api/rpm@1=11*1", "carol/api/rpm@1=11*1")
+			"alice/api/rpm@0=10*1", "alice/api/rpm@1=11*1", "alice/api/tpm@1=1000*1",
+			"bob/api/rpm@0=10*1", "bob/api/rpm@1=11*1", "carol/api/rpm@0=10*1", "carol/api/rpm@1=11*1")
 		wantIDs(t, "sums of a resource", s.usage(true, q),
 			"alice/api/rpm=21*2", "alice/api/tpm=1000*1", "bob/api/rpm=21*2", "carol/api/rpm=21*2")
 		q.From, q.To = midnight.Add(time.Hour), midnight.Add(2*time.Hour)

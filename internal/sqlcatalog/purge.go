@@ -14,38 +14,21 @@ func (c *Store) Purge(ctx context.Context, p catalog.Purge) (removed int, err er
 	if p.Target > catalog.PurgeNodes {
 		return 0, errors.ErrUnsupported
 	}
-	for _, span := range Spans(p) {
-		if removed == p.Max {
-			break
-		}
-		statement, n := c.PurgeStatement(p, span, p.Max-removed), 0
-		err := c.DB.Update(ctx, func(tx sqldb.Tx) (err error) {
-			n, err = tx.Exec(c.Steady, statement)
-			return err
-		})
-		if err != nil {
-			return removed, err
-		}
-		removed += n
-	}
-	return removed, nil
-}
-
-// Spans are the spans whose usage is purged, or one that does not matter.
-func Spans(p catalog.Purge) []catalog.Span {
-	if p.Target == catalog.PurgeUsage && p.Span == "" {
-		return []catalog.Span{catalog.Hourly, catalog.Daily, catalog.Total}
-	}
-	return []catalog.Span{p.Span}
+	statement := c.PurgeStatement(p)
+	err = c.DB.Update(ctx, func(tx sqldb.Tx) (err error) {
+		removed, err = tx.Exec(c.Steady, statement)
+		return err
+	})
+	return removed, err
 }
 
 // PurgeStatement finds rows by an index and deletes them by their key.
-func (c *Store) PurgeStatement(p catalog.Purge, span catalog.Span, most int) sqldb.Statement {
+func (c *Store) PurgeStatement(p catalog.Purge) sqldb.Statement {
 	var rows sqldb.Rows
 	where := Select{}
 	switch p.Target {
 	case catalog.PurgeUsage:
-		rows = purgeUsage(&where, p, span)
+		rows = purgeUsage(&where, p)
 	case catalog.PurgeEvents:
 		rows = sqldb.Rows{Table: "catalog_event", Key: "namespace, id", Order: "id"}
 		where.Add("namespace = ?", p.Namespace)
@@ -61,36 +44,37 @@ func (c *Store) PurgeStatement(p catalog.Purge, span catalog.Span, most int) sql
 		where.Add("namespace = ?", p.Namespace)
 	case catalog.PurgeChanges:
 		return sqldb.Do(`UPDATE sluice.catalog_change SET namespace = '', kind = 'namespace', id = namespace WHERE seq IN
-			(SELECT seq FROM sluice.catalog_change WHERE namespace = $1 AND id = $2 LIMIT $3)`, p.Namespace, p.Entity, most)
+			(SELECT seq FROM sluice.catalog_change WHERE namespace = $1 AND id = $2 LIMIT $3)`, p.Namespace, p.Entity, p.Max)
 	case catalog.PurgeNodes:
 		rows = sqldb.Rows{Table: "catalog_node", Key: "node", Order: "at"}
 		where.Add("at < to_timestamp(?::bigint)", p.Before.Unix())
 	}
 	rows.Where, rows.Lock = where.SQL, " FOR UPDATE"
 	where.SQL = ""
-	where.Add("?", most)
+	where.Add("?", p.Max)
 	rows.Max = where.SQL
 	return sqldb.Do(c.DB.Removal(rows), where.Args...)
 }
 
-func purgeUsage(where *Select, p catalog.Purge, span catalog.Span) sqldb.Rows {
-	rows := sqldb.Rows{
-		Table: "catalog_usage", Key: "namespace, span, entity, resource, lim, start", Order: "entity, resource, lim, start",
-	}
-	where.Add("namespace = ? AND span = ?", p.Namespace, string(span))
-	if p.Entity != "" {
-		where.Add(" AND entity = ?", p.Entity)
-	}
-	switch {
-	case p.Before.IsZero():
-	case span == catalog.Total:
-		where.Add(` AND last < ? AND NOT EXISTS (SELECT 1 FROM sluice.catalog_usage d WHERE d.namespace = catalog_usage.namespace
-			AND d.span = 'day' AND d.entity = catalog_usage.entity AND d.resource = catalog_usage.resource AND d.lim = catalog_usage.lim)`, p.Before.UnixMicro())
-	default:
-		if p.Entity == "" {
-			rows.From, rows.Order = "catalog_usage_indexed", "start"
+func purgeUsage(where *Select, p catalog.Purge) sqldb.Rows {
+	rows := sqldb.Rows{Table: "catalog_bin", Key: "series, span, start"}
+	if p.Before.IsZero() {
+		rows.From, rows.Order = "catalog_usage", "entity, resource, lim"
+		where.Add("namespace = ?", p.Namespace)
+		if p.Entity != "" {
+			where.Add(" AND entity = ?", p.Entity)
 		}
+		return rows
+	}
+	rows.From, rows.Order = "catalog_bin_indexed b", "start"
+	where.Add("span = ?", string(p.Span))
+	if p.Span == catalog.Total {
+		where.Add(` AND last < ? AND NOT EXISTS (SELECT 1 FROM sluice.catalog_bin d WHERE d.series = b.series AND d.span = 'day')`, p.Before.UnixMicro())
+	} else {
 		where.Add(" AND start < ?", seconds(p.Before))
+	}
+	if p.Namespace != "" {
+		where.Add(" AND EXISTS (SELECT 1 FROM sluice.catalog_series s WHERE s.id = b.series AND s.namespace = ?)", p.Namespace)
 	}
 	return rows
 }

@@ -36,11 +36,11 @@ func Explain(ctx context.Context, c *Store, query any) (plan string, err error) 
 	case catalog.EventQuery:
 		s, err = sqlcatalog.EventsStatement(q)
 	case catalog.UsageQuery:
-		s, err = usageStatement(q)
+		s, err = sqlcatalog.UsageStatement(q)
 	case Sum:
 		s, err = sumStatement(catalog.UsageQuery(q))
 	case catalog.Purge:
-		s, explain = &sqlcatalog.Select{Statement: c.PurgeStatement(q, sqlcatalog.Spans(q)[0], q.Max)}, "EXPLAIN"
+		s, explain = &sqlcatalog.Select{Statement: c.PurgeStatement(q)}, "EXPLAIN"
 	}
 	if err != nil {
 		return "", err

@@ -30,14 +30,16 @@ BEGIN
     SET LOCAL max_parallel_maintenance_workers = 0;
     ALTER TABLE sluice.catalog_record SET UNLOGGED;
     ALTER TABLE sluice.catalog_event SET UNLOGGED;
-    ALTER TABLE sluice.catalog_usage SET UNLOGGED;
+    ALTER TABLE sluice.catalog_series SET UNLOGGED;
+    ALTER TABLE sluice.catalog_bin SET UNLOGGED;
     SELECT array_agg(indexdef) INTO indexes FROM pg_indexes
-    WHERE schemaname = 'sluice' AND tablename IN ('catalog_record', 'catalog_event', 'catalog_usage');
+    WHERE schemaname = 'sluice' AND tablename IN ('catalog_record', 'catalog_event', 'catalog_series', 'catalog_bin');
     ALTER TABLE sluice.catalog_record DROP CONSTRAINT catalog_record_pkey;
     ALTER TABLE sluice.catalog_event DROP CONSTRAINT catalog_event_pkey;
-    ALTER TABLE sluice.catalog_usage DROP CONSTRAINT catalog_usage_pkey;
+    ALTER TABLE sluice.catalog_series DROP CONSTRAINT catalog_series_pkey, DROP CONSTRAINT catalog_series_names;
+    ALTER TABLE sluice.catalog_bin DROP CONSTRAINT catalog_bin_pkey;
     DROP INDEX sluice.catalog_record_under, sluice.catalog_record_tier, sluice.catalog_record_source, sluice.catalog_record_key,
-        sluice.catalog_event_subject, sluice.catalog_usage_resource, sluice.catalog_usage_time, sluice.catalog_usage_old;
+        sluice.catalog_event_subject, sluice.catalog_series_resource, sluice.catalog_bin_old;
 
     -- Every second entity has one parent, tier and source, and every
     -- thousandth another.
@@ -54,14 +56,19 @@ BEGIN
     -- Half of "small" is one entity with 10 series of 50 hours; in "big" it has
     -- 10000 hours. The others are active in one of 20 hours each. Nearly all
     -- comes in the order of all indexes, which makes them fast.
-    INSERT INTO sluice.catalog_usage (namespace, span, entity, resource, lim, start, amount, count)
-    SELECT n.name, 'hour', u.entity, u.resource, u.lim, 3600 * u.h, 1000, 1
+    CREATE TEMPORARY TABLE usage ON COMMIT DROP AS
+    SELECT n.name AS namespace, u.*
     FROM (VALUES ('big', 900000, 10000), ('small', 500, 50)) n (name, entities, hours), LATERAL (
         SELECT 'e' || 1000000 + i, 'r', 'rpm', i / (n.entities / 20) FROM generate_series(0, n.entities - 1) i
         UNION ALL
         SELECT 'whale', 'w' || i / n.hours / 2, CASE i / n.hours % 2 WHEN 0 THEN 'rpm' ELSE 'tpm' END, i % n.hours
         FROM generate_series(0, n.hours * 10 - 1) i
     ) u (entity, resource, lim, h);
+    INSERT INTO sluice.catalog_series (namespace, entity, resource, lim)
+    SELECT DISTINCT namespace, entity, resource, lim FROM usage ORDER BY 1, 2, 3, 4;
+    INSERT INTO sluice.catalog_bin (series, span, start, amount, count, last)
+    SELECT s.id, 'hour', 3600 * u.h, 1000, 1, 0 FROM usage u JOIN sluice.catalog_series s
+    ON (s.namespace, s.entity, s.resource, s.lim) = (u.namespace, u.entity, u.resource, u.lim) ORDER BY s.id, u.h;
     FOREACH command IN ARRAY indexes LOOP
         EXECUTE command;
     END LOOP;
@@ -134,14 +141,14 @@ func listCalls() map[string]listCall {
 		hours := func(n int) string { return strconv.FormatInt(hour(n).Unix(), 10) }
 		for what, q := range map[string]catalog.UsageQuery{"usage": all, "late usage": late} {
 			q.Entity, q.Cursor = "whale", at("w4", "rpm", hours(size.hours-2))
-			add(what+" of an entity", "catalog_usage_pkey", 2*list, q)
+			add(what+" of an entity", "catalog_series_names", 2*list, q)
 			q.Resource = "w4"
-			add(what+" of both", "catalog_usage_pkey", 2*list, q)
+			add(what+" of both", "catalog_series_names", 2*list, q)
 		}
 		late.Entity, late.Cursor = "whale", at("whale", "w2", "tpm")
-		add("sums of an entity", "catalog_usage_pkey", sum, catalogstore.Sum(late))
+		add("sums of an entity", "catalog_series_names", sum, catalogstore.Sum(late))
 		late.Resource = "w4"
-		add("sums of both", "catalog_usage_pkey", sum, catalogstore.Sum(late))
+		add("sums of both", "catalog_series_names", sum, catalogstore.Sum(late))
 
 		all.To = hour(20)
 		late = all
@@ -149,12 +156,12 @@ func listCalls() map[string]listCall {
 		middle := fmt.Sprintf("e%d", 1_000_000+size.entities/2)
 		for what, q := range map[string]catalog.UsageQuery{"usage": all, "late usage": late} {
 			most := map[string]int{"usage": sum, "late usage": sparse}[what]
-			q.Resource, q.Cursor = "r", at(hours(16), middle, "rpm")
-			add(what+" of a resource", "catalog_usage_time", list, q)
+			q.Resource, q.Cursor = "r", at(middle, "rpm", hours(16))
+			add(what+" of a resource", "catalog_series_resource", most, q)
 			q.Cursor = at(middle, "r", "rpm")
-			add("sums of "+what+" of a resource", "catalog_usage_resource", most, catalogstore.Sum(q))
+			add("sums of "+what+" of a resource", "catalog_series_resource", most, catalogstore.Sum(q))
 			q.Resource = ""
-			add("sums of "+what, "catalog_usage_pkey", most, catalogstore.Sum(q))
+			add("sums of "+what, "catalog_series_names", most, catalogstore.Sum(q))
 		}
 	}
 	return calls
@@ -187,13 +194,15 @@ func TestCatalogPlans(t *testing.T) {
 			}
 		}
 		for index, p := range map[string]catalog.Purge{
-			"catalog_usage_pkey":    {Target: catalog.PurgeUsage, Entity: "whale"},
-			"catalog_usage_old":     {Target: catalog.PurgeUsage, Span: catalog.Hourly, Before: hour(3)},
+			"catalog_series_names":  {Target: catalog.PurgeUsage, Entity: "whale"},
+			"catalog_bin_old":       {Target: catalog.PurgeUsage, Span: catalog.Hourly, Before: hour(3)},
 			"catalog_event_pkey":    {Target: catalog.PurgeEvents, BeforeID: "100100"},
 			"catalog_event_subject": {Target: catalog.PurgeEvents, Entity: "few"},
 			"catalog_record_pkey":   {Target: catalog.PurgeRecords},
 		} {
-			p.Namespace, p.Max = "big", 1000
+			if p.Max = 1000; p.Before.IsZero() {
+				p.Namespace = "big"
+			}
 			plan, err := catalogstore.Explain(t.Context(), c, p)
 			if err != nil {
 				t.Fatal(err)
@@ -204,7 +213,7 @@ func TestCatalogPlans(t *testing.T) {
 		}
 	}
 	t.Run("without statistics", check)
-	postgrestest.Exec(t, address, "ANALYZE sluice.catalog_record, sluice.catalog_event, sluice.catalog_usage, sluice.catalog_node")
+	postgrestest.Exec(t, address, "ANALYZE sluice.catalog_record, sluice.catalog_event, sluice.catalog_series, sluice.catalog_bin, sluice.catalog_node")
 	t.Run("with statistics", check)
 	t.Run("sums among series without rows", func(t *testing.T) { sumSparsely(t, c) })
 }
@@ -215,6 +224,15 @@ func sumSparsely(t *testing.T, c *catalogstore.Store) {
 	q := catalog.UsageQuery{
 		Namespace: "big", Resource: "r", Span: catalog.Hourly, From: hour(15), To: hour(20), Max: 50,
 		Cursor: catalog.EncodeCursor("e1673499", "r", "rpm"),
+	}
+	list := q
+	list.Cursor = catalog.EncodeCursor("e1673499", "rpm", "0")
+	for _, want := range []int{0, 50} {
+		page, err := c.Usage(t.Context(), list)
+		if err != nil || len(page.Rows) != want || page.Next == "" {
+			t.Fatalf("got %d rows, next %q, error %v, want %d and another page", len(page.Rows), page.Next, err, want)
+		}
+		list.Cursor = page.Next
 	}
 	page, err := c.SumUsage(t.Context(), q)
 	if err != nil || len(page.Rows) != 0 || page.Next == "" {

@@ -24,10 +24,15 @@ func TestTotalsOfAnOlderSchema(t *testing.T) {
 	}
 	open()
 	postgrestest.Exec(t, address, `
-		DROP VIEW sluice.catalog_usage_indexed;
-		DROP FUNCTION sluice.catalog_add_usage_v2;
-		DROP FUNCTION sluice.catalog_add_usage_v3;
-		ALTER TABLE sluice.catalog_usage DROP COLUMN last;
+		DROP TABLE sluice.catalog_series, sluice.catalog_bin CASCADE;
+		DROP FUNCTION sluice.catalog_add_usage_v2, sluice.catalog_add_usage_v3, sluice.catalog_remove_usage_v1,
+			sluice.catalog_keep_series_v1, sluice.catalog_end_series_v1;
+		CREATE TABLE sluice.catalog_usage (
+			namespace text COLLATE "C" NOT NULL, span text COLLATE "C" NOT NULL, entity text COLLATE "C" NOT NULL,
+			resource text COLLATE "C" NOT NULL, lim text COLLATE "C" NOT NULL,
+			start bigint NOT NULL, amount bigint NOT NULL, count bigint NOT NULL,
+			PRIMARY KEY (namespace, span, entity, resource, lim, start)
+		);
 		CREATE VIEW sluice.catalog_usage_indexed AS
 		SELECT namespace COLLATE "POSIX" AS namespace, span COLLATE "POSIX" AS span, entity COLLATE "POSIX" AS entity,
 		    resource COLLATE "POSIX" AS resource, lim COLLATE "POSIX" AS lim, start, amount, count
@@ -63,5 +68,16 @@ func TestTotalsOfAnOlderSchema(t *testing.T) {
 	}
 	if n := postgrestest.Number(t, address, "SELECT sum(amount)::bigint FROM sluice.catalog_usage WHERE span = 'day' AND entity = 'alice'"); n != 15000 {
 		t.Errorf("alice's days are %d, want 15000", n)
+	}
+	// It reads and removes usage as it did.
+	const old = `namespace = 'n' AND span = 'day' AND entity = 'alice'`
+	for _, from := range []string{"catalog_usage", "catalog_usage_indexed"} {
+		postgrestest.Exec(t, address, `DELETE FROM sluice.catalog_usage x USING (
+			SELECT namespace, span, entity, resource, lim, start FROM sluice.`+from+` WHERE `+old+` ORDER BY start LIMIT 1 FOR UPDATE
+		) gone WHERE x.namespace = gone.namespace COLLATE "C" AND x.span = gone.span COLLATE "C" AND x.entity = gone.entity COLLATE "C"
+			AND x.resource = gone.resource COLLATE "C" AND x.lim = gone.lim COLLATE "C" AND x.start = gone.start`)
+	}
+	if n := postgrestest.Number(t, address, "SELECT count(*) FROM sluice.catalog_usage WHERE "+old); n != 0 {
+		t.Errorf("%d days of alice are left, want none", n)
 	}
 }

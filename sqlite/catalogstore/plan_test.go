@@ -54,11 +54,11 @@ func statements(t *testing.T, db *sqlite.DB, number, most int) (all []statement)
 			}
 		}
 	}
-	for i, cursor := range []string{"", catalog.EncodeCursor("0", "a", "rpm"), catalog.EncodeCursor(entity, "api", "rpm")} {
+	for i, cursor := range []string{"", catalog.EncodeCursor("api", "rpm", "0"), catalog.EncodeCursor(entity, "api", "rpm")} {
 		for _, q := range []catalog.UsageQuery{{Entity: entity}, {Resource: "api"}, {Entity: entity, Resource: "api"}, {}} {
 			q.Namespace, q.Span, q.From, q.To, q.Cursor, q.Max = "n", catalog.Hourly, march, march.AddDate(1, 0, 0), cursor, most
 			if i < 2 && q.Entity+q.Resource != "" {
-				s, err := usageStatement(q)
+				s, err := sqlcatalog.UsageStatement(q)
 				add(fmt.Sprintf("usage of an entity %t, a resource %t%s", q.Entity != "", q.Resource != "", deep[cursor != ""]), s, err)
 			}
 			if i != 1 {
@@ -73,10 +73,8 @@ func statements(t *testing.T, db *sqlite.DB, number, most int) (all []statement)
 		"events":     {Target: catalog.PurgeEvents}, "an entity's events": {Target: catalog.PurgeEvents, Entity: entity},
 		"records": {Target: catalog.PurgeRecords}, "nodes": {Target: catalog.PurgeNodes, Before: march},
 	} {
-		p.Namespace = "n"
-		for _, span := range sqlcatalog.Spans(p) {
-			add("purge "+name, &sqlcatalog.Select{Statement: New(db).PurgeStatement(p, span, most)}, nil)
-		}
+		p.Namespace, p.Max = "n", most
+		add("purge "+name, &sqlcatalog.Select{Statement: New(db).PurgeStatement(p)}, nil)
 	}
 	totals, err := sqlcatalog.TotalsStatement("n", []catalog.Series{{Entity: entity, Resource: "api", Limit: "rpm"}, {Entity: "nobody", Resource: "api", Limit: "rpm"}})
 	add("totals", totals, err)
@@ -148,8 +146,8 @@ func fill(t testing.TB, n int) *sqlite.DB {
 				SELECT 'n', 'entity-limits', printf('entity-%05d', value), 'api', 1, 'api', '', '', CAST('{"limits":{"rpm":{"limit":"100/minute"}}}' AS BLOB)
 				FROM ` + series(1, n),
 			`INSERT INTO catalog_event SELECT 'n', printf('%016x', value), printf('entity-%05d', value), CAST('{}' AS BLOB) FROM ` + series(1, n),
-			`INSERT INTO catalog_usage SELECT 'n', 'hour', printf('entity-%05d', value / 10), 'api', 'rpm', 1772323200 + 3600 * (value % 10), 1000, 1, 0
-				FROM ` + series(10, 10*n+9),
+			`INSERT INTO catalog_series SELECT value, 'n', printf('entity-%05d', value), 'api', 'rpm' FROM ` + series(1, n),
+			`INSERT INTO catalog_bin SELECT value / 10, 'hour', 1772323200 + 3600 * (value % 10), 1000, 1, 0 FROM ` + series(10, 10*n+9),
 			"ANALYZE",
 		} {
 			if _, err := tx.ExecContext(t.Context(), s); err != nil {

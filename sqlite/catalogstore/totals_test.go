@@ -19,8 +19,12 @@ func TestTotalsOfAnOlderFile(t *testing.T) {
 	}
 	defer raw.Close()
 	for _, statement := range []string{
-		`DELETE FROM catalog_usage WHERE span = 'total'`,
-		`ALTER TABLE catalog_usage DROP COLUMN last`,
+		`DROP VIEW catalog_usage`, `DROP TABLE catalog_series`, `DROP TABLE catalog_bin`,
+		`CREATE TABLE catalog_usage (
+			namespace TEXT NOT NULL, span TEXT NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL, lim TEXT NOT NULL,
+			start INTEGER NOT NULL, amount INTEGER NOT NULL, count INTEGER NOT NULL,
+			PRIMARY KEY (namespace, span, entity, resource, lim, start)
+		) STRICT, WITHOUT ROWID`,
 		`ALTER TABLE slot_plan DROP COLUMN dispatched`,
 		`DROP INDEX slot_failed`,
 		`PRAGMA user_version = 3`,
