@@ -51,7 +51,7 @@ func createKey(q *stored, w http.ResponseWriter, b *keyBody) error {
 	}
 	switch {
 	case isNotFound(err):
-		return &referenceError{fmt.Errorf("%w: create it first, or send create", err)}
+		return &referenceError{fmt.Errorf("%w: create it first, or send \"create\": true", err)}
 	case err != nil && !isExists(err): // somebody else was faster
 		return err
 	}

@@ -96,6 +96,7 @@ func open(path, lock string, connections int) (*sql.DB, error) {
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 		"synchronous(full)", // a commit survives a loss of power
 		"foreign_keys(on)",
+		"secure_delete(on)", // what is deleted is overwritten
 	}}
 	// The path is escaped, so that no character of it is read as an option.
 	address := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode()
@@ -132,6 +133,20 @@ func (db *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
 			return err
 		}
 		return fmt.Errorf("%w: sqlite: %w", sluice.ErrUnknown, err)
+	}
+	return nil
+}
+
+// Truncate copies the write-ahead log to the file and empties it. What was
+// deleted before is then in neither. It waits for readers of earlier states.
+func (db *DB) Truncate(ctx context.Context) error {
+	var busy, pages, copied int
+	err := db.writing.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &copied)
+	if err == nil && busy != 0 {
+		err = errors.New("the write-ahead log is still being read")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: sqlite: %w", sluice.ErrUnavailable, err)
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ func (db *DB) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return db.Write(ctx, func(tx *sql.Tx) error { // whoever else is starting waits for the lock
-		var have int
+	have := 0
+	err = db.Write(ctx, func(tx *sql.Tx) error { // whoever else is starting waits for the lock
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
 			return err
 		}
@@ -70,4 +70,10 @@ func (db *DB) migrate(ctx context.Context) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(files)))
 		return err
 	})
+	if err == nil && 0 < have && have < len(files) {
+		// Give back room, and what earlier versions have deleted and not
+		// overwritten.
+		_, err = db.writing.ExecContext(ctx, "VACUUM")
+	}
+	return err
 }

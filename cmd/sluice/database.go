@@ -44,7 +44,9 @@ func (d *database) isPostgres() bool {
 }
 
 // isFile reports whether it is a file of SQLite.
-func (d *database) isFile() bool { return d.flag == "catalog" && !d.isPostgres() }
+func (d *database) isFile() bool {
+	return d.flag != "store" && d.address != "" && !d.isPostgres() && !strings.HasPrefix(d.address, "redis")
+}
 
 func (d *database) redis(log *slog.Logger) (redis.Config, error) {
 	config := redis.Config{Address: d.address, Conns: d.conns, Replicas: d.replicas, Replica: d.replica, Log: log}

@@ -275,6 +275,11 @@ func TestSchemasChangedByOthers(t *testing.T) {
 	tell(1, "has version 0 and needs", "migrate", "--check", "--store", at, "--catalog", file)
 	tell(0, "migrated from version 0 to", "migrate", "--store", at, "--catalog", file)
 	tell(0, "up to date", "migrate", "--check", "--store", at, "--catalog", file)
+	replays := filepath.Join(t.TempDir(), "replays.db")
+	tell(1, replays+": has version 0", "migrate", "--check", "--catalog", file, "--replays", replays)
+	tell(0, replays+": migrated", "migrate", "--catalog", file, "--replays", replays)
+	tell(0, replays+": up to date", "migrate", "--check", "--catalog", file, "--replays", replays)
+	tell(0, "up to date", "migrate", "--check", "--catalog", file, "--replays", "redis://localhost") // has no schema
 	// A role that can change nothing but rows.
 	for _, sql := range []string{
 		"DROP ROLE IF EXISTS sluice_node", "CREATE ROLE sluice_node LOGIN", "GRANT USAGE ON SCHEMA sluice TO sluice_node",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,6 +72,9 @@ sluice key create newcomer --create`,
 		made, err := reason.client(c).CreateKey(ctx, catalog.Key{
 			Entity: c.arg(0), Name: k.name, Tier: k.tier, Scopes: k.scopes, Expires: k.expires.Time,
 		}, create)
+		if e, ok := errors.AsType[*client.Error](err); ok { // says it as the API has it
+			e.Detail = strings.Replace(e.Detail, `send "create": true`, "use --create", 1)
+		}
 		return c.newKey(&made, err)
 	})
 }

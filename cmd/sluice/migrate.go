@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,10 @@ sluice migrate --check --catalog sluice.db`,
 	settings(cmd.Flags(), func(f *pflag.FlagSet) {
 		p.store.define(f, "store", "memory", "`place` of the buckets, as for serve")
 		p.catalog.define(f, "catalog", "sluice.db", "`place` of everything else, as for serve")
+		p.replays.define(f, "replays", "", "`place` of the responses of idempotent writes, as for serve (default the catalog's)")
 		p.store.connecting(f)
 		p.catalog.connecting(f)
+		p.replays.connecting(f)
 	})
 	return cmd
 }
@@ -45,7 +48,7 @@ type migrated struct {
 func (p *places) migrateAll(ctx context.Context, c *call, check bool) error {
 	all, todo := []migrated{}, false
 	var text strings.Builder
-	for _, d := range []*database{&p.store, &p.catalog} {
+	for _, d := range []*database{&p.store, &p.catalog, &p.replays} {
 		if !d.isPostgres() && !d.isFile() {
 			continue
 		}
@@ -54,7 +57,7 @@ func (p *places) migrateAll(ctx context.Context, c *call, check bool) error {
 			return err
 		}
 		m := migrated{redacted(d.address), v.Have, v.Newest}
-		if len(all) == 1 && all[0].Place == m.Place { // one schema serves both
+		if slices.ContainsFunc(all, func(o migrated) bool { return o.Place == m.Place }) { // one schema serves several
 			continue
 		}
 		all, todo = append(all, m), todo || v.Have < v.Newest

@@ -30,6 +30,16 @@ func New(db *sqlite.DB) *Store {
 // Close does nothing. The caller closes the database file.
 func (c *Store) Close() error { return nil }
 
+// Purge is part of [catalog.Store]. Once everything about an entity is removed,
+// nothing of it is left in the files.
+func (c *Store) Purge(ctx context.Context, p catalog.Purge) (removed int, err error) {
+	removed, err = c.Store.Purge(ctx, p)
+	if err == nil && p.Entity != "" && removed < p.Max {
+		err = c.db.Truncate(ctx)
+	}
+	return removed, err
+}
+
 // query runs f with every row of a statement.
 func (c *Store) query(ctx context.Context, statement string, args []any, f func(*sql.Rows) error) error {
 	rows, err := c.db.Reader().QueryContext(ctx, statement, args...)

@@ -34,6 +34,9 @@ func (r *Store) ForgetAll(ctx context.Context, whose idempotency.Whose, most int
 		_, err = sqlite.Exec(ctx, tx, forgetFigures, owned...)
 		return err
 	})
+	if err == nil && n < most {
+		err = r.db.Truncate(ctx) // so that nothing of them is left in the files
+	}
 	if err != nil {
 		return 0, fault(err)
 	}
