@@ -104,6 +104,8 @@ func (p *places) define(f *pflag.FlagSet) {
 	f.Int64Var(&p.memoryBytes, "memory-bytes", 0, "most memory of a store in memory, in `bytes` (default 512 MiB)")
 	f.Int64Var(&p.processMemory, "process-memory", 0, "memory that the process may use, in `bytes` (default GOMEMLIMIT, or what the container allows); "+
 		"from 80 % on, full buckets and cached answers are evicted and new keys share a bucket")
+	f.IntVar(&p.usageSeries, "usage-series", 0, "most combinations of entity, resource and limit in a namespace whose usage is kept apart, as a `number` (default 200000); "+
+		"further ones count together, as $OTHER")
 	f.Var(&p.cacheTTL, "cache-ttl", "`duration` for which what the catalog says is remembered if no change is heard of (default 1m)")
 	f.BoolVar(&p.hold, "hold", true, "hold tokens of a shared store ahead of need; false asks it for every take")
 	f.Float64Var(&p.alerts.Warning, "warn-at", 70, "utilization of a limit, in `percent`, that raises a warning in the log and metrics")

@@ -53,6 +53,7 @@ type places struct {
 	memoryBuckets int   // of a store in memory; 0 for its default
 	memoryBytes   int64 // the same
 	processMemory int64 // 0 for what the runtime or the container allows
+	usageSeries   int   // in a namespace; 0 for the default
 	cacheTTL      period
 }
 
@@ -411,7 +412,7 @@ func (s *stack) openCatalog(ctx context.Context, p *places, log *slog.Logger) (*
 		return nil, err
 	}
 	s.closers = append(s.closers, s.catalog.Close)
-	recorder, err := catalog.NewRecorder(catalog.RecorderConfig{Store: store, Log: log})
+	recorder, err := catalog.NewRecorder(catalog.RecorderConfig{Store: store, Stored: p.usageSeries, Log: log})
 	if err != nil {
 		return nil, err
 	}
