@@ -3,8 +3,8 @@
 //
 //	go run . [flags] [suite...]
 //
-// Suites: memory, capacity, redis, postgres, saturate, holding, slots, http,
-// envoy. All of them run if none is named.
+// Suites: memory, capacity, redis, postgres, saturate, holding, slots, replays,
+// http, envoy. All of them run if none is named.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-go/sluice/bench/onhttp"
 	"github.com/sluice-go/sluice/bench/onpostgres"
 	"github.com/sluice-go/sluice/bench/onredis"
+	"github.com/sluice-go/sluice/bench/replays"
 	"github.com/sluice-go/sluice/bench/report"
 	"github.com/sluice-go/sluice/bench/saturate"
 	"github.com/sluice-go/sluice/bench/slots"
@@ -47,6 +48,7 @@ var suites = []suite{
 	newSuite("saturate", saturate.Full, saturate.Quick, saturate.Run),
 	newSuite("holding", holding.Full, holding.Quick, holding.Run),
 	newSuite("slots", slots.Full, slots.Quick, slots.Run),
+	newSuite("replays", replays.Full, replays.Quick, replays.Run),
 	newSuite("http", onhttp.Full, onhttp.Quick, onhttp.Run),
 	newSuite("envoy", envoy.Full, envoy.Quick, envoy.Run),
 }
