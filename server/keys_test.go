@@ -122,7 +122,7 @@ func TestKeysForEntitiesThatDoNotExist(t *testing.T) {
 	s := stage(t, nil)
 	c := s.admin(t)
 	ctx := t.Context()
-	if r := s.raw(t, "POST", "/v1/keys", `{"entity":"alcie"}`, bearer(adminToken)); r.status != 422 || !strings.Contains(r.body, `send \\"create\\": true`) {
+	if r := s.raw(t, "POST", "/v1/keys", `{"entity":"alcie"}`, bearer(adminToken)); r.status != 422 || !strings.Contains(r.body, `send \"create\": true`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	if page := must(c.Keys(ctx, "", client.Page{}))(t); len(page.Keys) != 0 {
