@@ -15,6 +15,9 @@ SOAKFUZZ ?= 2m
 # How many keyed writes soak sends through a gateway that fails in every way.
 SOAKWRITES ?= 10000
 
+# How many names callers make up in soak.
+SOAKNAMES ?= 1000000
+
 # How many simulated worlds are played, and which is the first; and how many by
 # soak.
 WORLDS ?= 1000
@@ -106,6 +109,8 @@ soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m)
 	@cd temporal && go test -count 1 -timeout 30m -v -run '^TestManyEventsEachOnce$$' . -args -temporal.events 2000
 	$(say) "$(SOAKWRITES) keyed writes under drops, time-outs and kills"
 	@go test -count 1 -timeout 1h -v -run '^TestWritesRunOnce$$' ./cmd/sluice -args -writes.count $(SOAKWRITES)
+	$(say) "$(SOAKNAMES) made-up names"
+	@go test -count 1 -timeout 2h -v -run '^TestMadeUpNames$$' ./cmd/sluice -args -names.count $(SOAKNAMES) -names.bound 100000
 	$(say) "fuzzing, $(SOAKFUZZ) each"
 	@scripts/fuzz $(SOAKFUZZ)
 
