@@ -39,6 +39,8 @@ func TestTotalsOfAnOlderSchema(t *testing.T) {
 		FROM sluice.catalog_usage;
 		ALTER TABLE sluice.slot_plan DROP COLUMN dispatched;
 		DROP INDEX sluice.slot_failed;
+		ALTER TABLE sluice.slot DROP COLUMN sent;
+		ALTER TABLE sluice.slot_version DROP COLUMN target;
 		DELETE FROM sluice.migration WHERE version >= 30;
 		INSERT INTO sluice.catalog_usage VALUES
 			('n', 'hour', 'alice', 'api', 'rpm', 90000, 1000, 1), ('n', 'day', 'alice', 'api', 'rpm', 86400, 5000, 3),

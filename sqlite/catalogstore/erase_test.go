@@ -83,6 +83,7 @@ func TestMigratedFilesAreRewritten(t *testing.T) {
 		`INSERT INTO catalog_version VALUES ('somebody-erased', 1)`, `DELETE FROM catalog_version`,
 		`DROP VIEW catalog_usage`, `DROP TABLE catalog_series`, `DROP TABLE catalog_bin`,
 		`CREATE TABLE catalog_usage (namespace, span, entity, resource, lim, start, amount, count, last)`,
+		`DROP INDEX slot_unknown`, `ALTER TABLE slot DROP COLUMN sent`, `ALTER TABLE slot_version DROP COLUMN target`,
 		`PRAGMA user_version = 6`, `PRAGMA wal_checkpoint(TRUNCATE)`,
 	} {
 		if _, err := raw.Exec(statement); err != nil {

@@ -27,6 +27,7 @@ func TestTotalsOfAnOlderFile(t *testing.T) {
 		) STRICT, WITHOUT ROWID`,
 		`ALTER TABLE slot_plan DROP COLUMN dispatched`,
 		`DROP INDEX slot_failed`,
+		`DROP INDEX slot_unknown`, `ALTER TABLE slot DROP COLUMN sent`, `ALTER TABLE slot_version DROP COLUMN target`,
 		`PRAGMA user_version = 3`,
 		`INSERT INTO catalog_usage VALUES
 			('n', 'hour', 'alice', 'api', 'rpm', 90000, 1000, 1), ('n', 'day', 'alice', 'api', 'rpm', 86400, 5000, 3),
