@@ -23,6 +23,7 @@ type change struct {
 	now     int64
 	items   map[subject]*item
 	receipt *receiptItem // nil if the call is about none
+	room    []sluice.Key // buckets that get more of it
 }
 
 // item returns that of a key, which is among those that were read.
@@ -86,6 +87,9 @@ func (s *Store) changeLocked(ctx context.Context, keys []dynamodb.Key, subjects 
 		}
 		s.saw(c)
 		if err = s.write(ctx, puts, checks, seen); !errors.Is(err, dynamodb.ErrChanged) {
+			if err == nil {
+				s.made(c)
+			}
 			return err
 		}
 		s.conflicts.Add(1)

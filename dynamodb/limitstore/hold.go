@@ -125,6 +125,9 @@ func (c *change) giveBack(k *sluice.Key, id sluice.HoldID, spent int64) error {
 	}
 	p.changed = p.spec.Leave(&p.state, p.view, id) || p.spec.Return(&p.state, p.view, id, spent)
 	p.keep()
+	if p.changed {
+		c.room = append(c.room, *k)
+	}
 	return nil
 }
 

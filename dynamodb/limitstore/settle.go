@@ -35,6 +35,9 @@ func (s *Store) Adjust(ctx context.Context, changes []sluice.Demand, d *sluice.D
 			consumed, returned := p.adjust(changes[i].Cost.Thousandths(), p.view.Now)
 			p.report(&d.Results[i], consumed, returned)
 			p.keep()
+			if returned > 0 {
+				c.room = append(c.room, *p.key)
+			}
 		}
 		d.Conclude()
 		return nil
@@ -140,6 +143,9 @@ func (c *change) settle(st *sluice.Settlement, d *sluice.Decision) error {
 		}
 		p.report(&d.Results[i], consumed, returned)
 		p.keep()
+		if returned > 0 || flies && p.changed && st.Action != sluice.Renew {
+			c.room = append(c.room, *p.key)
+		}
 	}
 	d.Conclude()
 	if again {
@@ -231,6 +237,7 @@ func (s *Store) Reset(ctx context.Context, keys []sluice.Key) error {
 	return s.change(ctx, subjects(demands), "", func(c *change) error {
 		for i := range keys {
 			c.item(&keys[i]).reset(&keys[i], c.now)
+			c.room = append(c.room, keys[i])
 		}
 		return nil
 	})

@@ -17,12 +17,16 @@ type Store struct {
 	locks locks
 	lanes combine.Lanes[*request]
 	hints hints
+	rooms rooms
 
 	speculated, missed, conflicts atomic.Int64
 	ahead                         atomic.Int64 // the most that a bucket's time was, of this node's
 }
 
-var _ sluice.Store = (*Store)(nil)
+var (
+	_ sluice.Store   = (*Store)(nil)
+	_ sluice.Watcher = (*Store)(nil)
+)
 
 // Open connects to a table that [dynamodb.Setup] has made.
 func Open(ctx context.Context, config dynamodb.Config) (*Store, error) {
@@ -33,6 +37,8 @@ func Open(ctx context.Context, config dynamodb.Config) (*Store, error) {
 	s := &Store{db: db}
 	s.locks.start()
 	s.combine()
+	s.rooms.start()
+	s.db.Go(s.tell)
 	return s, nil
 }
 

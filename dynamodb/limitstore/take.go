@@ -107,7 +107,11 @@ func (c *change) take(t *sluice.Take, specs []*bucket.Spec, d *sluice.Decision) 
 	}
 	d.Conclude()
 	for i := range places {
-		places[i].keep()
+		p := &places[i]
+		p.keep()
+		if p.left && !d.Allowed { // what it wanted is there for others
+			c.room = append(c.room, *p.key)
+		}
 	}
 	return at, nil
 }
