@@ -44,7 +44,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		return nil, err
 	}
 	if *db.Table == "" {
-		return nil, errors.New("dynamodb: address: must name a table, like dynamodb://table?region=eu-west-1")
+		return nil, errNoTable
 	}
 	if err := db.checkVersion(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())

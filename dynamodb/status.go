@@ -11,16 +11,16 @@ import (
 
 // Status is what is known of a table.
 type Status struct {
-	Table    string
-	Region   string
-	State    string // ACTIVE if it can be used
-	Version  int64  // of what it has; 0 if it was not set up
-	Items    int64  // about, up to six hours old
-	Bytes    int64  // the same
-	Capacity Capacity
-	Deletes  bool // what is over is deleted by DynamoDB
-	Recovery bool // it can be restored as it was
-	Indexes  map[string]string
+	Table    string            `json:"table"`
+	Region   string            `json:"region"`
+	State    string            `json:"state"`   // ACTIVE if it can be used
+	Version  int64             `json:"version"` // of what it has; 0 if it was not set up
+	Items    int64             `json:"items"`   // about, up to six hours old
+	Bytes    int64             `json:"bytes"`   // the same
+	Capacity Capacity          `json:"capacity"`
+	Deletes  bool              `json:"deletes"`  // what is over is deleted by DynamoDB
+	Recovery bool              `json:"recovery"` // it can be restored as it was
+	Indexes  map[string]string `json:"indexes"`
 }
 
 // TableStatus returns the status of the table of config.Address.

@@ -29,7 +29,10 @@ const (
 
 // Capacity is what a table can do in a second. The zero Capacity is on demand: it
 // does what it is asked, and each request is paid for.
-type Capacity struct{ Read, Write int64 }
+type Capacity struct {
+	Read  int64 `json:"read"`
+	Write int64 `json:"write"`
+}
 
 // Definition is how a table is to be.
 type Definition struct {
@@ -117,22 +120,24 @@ func Setup(ctx context.Context, config Config, d Definition) error {
 func connectTable(ctx context.Context, config Config) (*DB, error) {
 	db, err := connect(ctx, config)
 	if err == nil && *db.Table == "" {
-		err = errors.New("dynamodb: address: must name a table, like dynamodb://table?region=eu-west-1")
+		err = errNoTable
 	}
 	return db, err
 }
 
 // create creates the table and waits until it can be used.
 func (db *DB) create(ctx context.Context, d *Definition) error {
-	err := db.Write(ctx, func(ctx context.Context) error {
-		_, err := db.Client.CreateTable(ctx, d.Create(*db.Table))
-		if isError[*types.ResourceInUseException](err) {
-			return nil // it is there
+	if _, err := db.describe(ctx); isError[*types.ResourceNotFoundException](err) {
+		err := db.Write(ctx, func(ctx context.Context) error {
+			_, err := db.Client.CreateTable(ctx, d.Create(*db.Table))
+			if isError[*types.ResourceInUseException](err) {
+				return nil // somebody else is faster
+			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return err
-	})
-	if err != nil {
-		return err
 	}
 	for {
 		table, err := db.describe(ctx)

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/advance"
+	dynamolimits "github.com/sluice-go/sluice/dynamodb/limitstore"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/internal/alarm"
 	"github.com/sluice-go/sluice/internal/pressure"
@@ -85,6 +86,21 @@ func Redis(s *redislimits.Store) prometheus.Collector {
 		by(w, "sluice_clock_steps_total", clockSteps, "direction", map[string]int64{"back": st.ClockBack, "forward": st.ClockForward})
 		add(w, "sluice_clock_gaps_total", clockGaps, st.ClockGaps)
 		replica(w, st.ReplicaReads, st.ReplicaSkips, st.ReplicaLag, st.ReplicaLagKnown)
+	})
+}
+
+// DynamoDB shows the figures of a store on DynamoDB.
+func DynamoDB(s *dynamolimits.Store) prometheus.Collector {
+	return figures(func(w *sheet) {
+		st := s.Stats()
+		add(w, "sluice_dynamodb_requests_total", "Requests to DynamoDB.", st.Requests)
+		by(w, "sluice_dynamodb_speculations_total", "Takes that were written without a read, and such writes whose condition failed.", "outcome",
+			map[string]int64{"taken": st.Speculated, "missed": st.Missed})
+		add(w, "sluice_dynamodb_conflicts_total", "Writes that others have come before, and that were decided again.", st.Conflicts)
+		add(w, "sluice_dynamodb_clock_behind_seconds", "The most that this machine's clock was behind the time of a bucket, which another node has written.", st.Ahead.Seconds())
+		if st.SkewKnown {
+			add(w, "sluice_dynamodb_clock_ahead_seconds", "How far this machine's clock is ahead of the service's, at least.", st.Skew.Seconds())
+		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sluice-go/sluice/dynamodb"
 	"github.com/sluice-go/sluice/postgres"
 	"github.com/sluice-go/sluice/redis"
 	"github.com/sluice-go/sluice/sqlite"
@@ -57,6 +58,18 @@ func (d *database) redis(log *slog.Logger) (redis.Config, error) {
 	return config, err
 }
 
+func (d *database) dynamodb(log *slog.Logger) (dynamodb.Config, error) {
+	config := dynamodb.Config{Address: d.address, Log: log}
+	if d.conns != 0 {
+		return config, fmt.Errorf("--%[1]s-conns: DynamoDB gets as many connections as it needs", d.flag)
+	}
+	var err error
+	if d.ca != "" || d.cert != "" || d.certKey != "" {
+		config.TLS, err = clientTLS(d.flag+"-", d.ca, d.cert, d.certKey, log)
+	}
+	return config, err
+}
+
 func (d *database) postgres(migrate string, log *slog.Logger) (postgres.Config, error) {
 	config := postgres.Config{Address: d.address, Replica: d.replica, MaxConns: d.conns, NoMigrate: migrate == "off", Log: log}
 	var err error
@@ -67,6 +80,9 @@ func (d *database) postgres(migrate string, log *slog.Logger) (postgres.Config, 
 }
 
 func (d *database) sqlite(ctx context.Context, migrate string) (*sqlite.DB, error) {
+	if strings.HasPrefix(d.address, "dynamodb:") {
+		return nil, fmt.Errorf("--%s %q: DynamoDB keeps buckets only (--store): give a file, or postgres://…", d.flag, d.address)
+	}
 	if d.conns != 0 || d.ca != "" || d.cert != "" || d.certKey != "" {
 		return nil, fmt.Errorf("--%[1]s %[2]q: is a file: --%[1]s-conns, --%[1]s-ca and --%[1]s-cert are for PostgreSQL", d.flag, d.address)
 	}

@@ -91,7 +91,7 @@ func (f *serveFlags) define(to *pflag.FlagSet) {
 func (p *places) define(f *pflag.FlagSet) {
 	f.StringVar(&p.policy, "policy", "", "policy `file`; changes to it take effect as they are made")
 	p.store.define(f, "store", "memory", "`place` of the buckets: memory, memory:FILE with a snapshot (serve without this: beside the catalog), redis://…, rediss://…, "+
-		"redis+sentinel://…, redis+cluster://… or postgres://…")
+		"redis+sentinel://…, redis+cluster://…, postgres://… or dynamodb://…")
 	p.catalog.define(f, "catalog", "sluice.db", "`place` of everything else: a file, or postgres://…")
 	p.replays.define(f, "replays", "", "`place` of the responses of idempotent writes, which all gateways have to share: a file, postgres://… or redis://… (default the catalog's)")
 	p.store.connecting(f)

@@ -16,6 +16,8 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/advance"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/dynamodb"
+	dynamolimits "github.com/sluice-go/sluice/dynamodb/limitstore"
 	"github.com/sluice-go/sluice/failover"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/httplimit/abuse"
@@ -42,7 +44,7 @@ import (
 
 // places are where a node keeps things.
 type places struct {
-	store   database // memory, or the address of Redis or PostgreSQL
+	store   database // memory, or the address of Redis, PostgreSQL or DynamoDB
 	catalog database // a file, or the address of PostgreSQL
 	replays database // a file, or the address of PostgreSQL or Redis; "" for the catalog's
 	migrate string   // on, or off
@@ -278,6 +280,8 @@ func (s *stack) openStore(ctx context.Context, p places, alarms *metrics.Utiliza
 		if store.Sharded() {
 			config.Shards = store
 		}
+	case *dynamolimits.Store:
+		s.registry.MustRegister(metrics.DynamoDB(store))
 	}
 	calls := metrics.NewCalls(s.tracing.Store("store", shared))
 	s.registry.MustRegister(calls)
@@ -318,8 +322,15 @@ func openShared(ctx context.Context, p *places, timeout time.Duration, log *slog
 		}
 		config.Timeout = max(timeout, postgres.DefaultTimeout)
 		return pglimits.Open(ctx, config)
+	case scheme == "dynamodb":
+		config, err := p.store.dynamodb(log)
+		if err != nil {
+			return nil, err
+		}
+		config.Timeout = max(timeout, dynamodb.DefaultTimeout)
+		return dynamolimits.Open(ctx, config)
 	}
-	return nil, fmt.Errorf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster:// or postgres://", redacted(p.store.address))
+	return nil, fmt.Errorf("--store %q: want memory, memory:FILE, or an address that begins with redis://, rediss://, redis+sentinel://, redis+cluster://, postgres:// or dynamodb://", redacted(p.store.address))
 }
 
 // openReplays opens what keeps the responses of idempotent writes, unless it is
