@@ -271,8 +271,8 @@ func (s *Store) timeOf(ctx context.Context, node rueidis.Client) (int64, error) 
 }
 
 // String makes a cursor of a spot.
-func (p spot) String() string {
-	b, err := json.Marshal([]any{p.Node, strconv.FormatUint(p.Cursor, 10), []byte(p.Record), []byte(p.Name)})
+func (at spot) String() string {
+	b, err := json.Marshal([]any{at.Node, strconv.FormatUint(at.Cursor, 10), []byte(at.Record), []byte(at.Name)})
 	if err != nil {
 		panic(err) // strings always can
 	}
