@@ -227,7 +227,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var heart sync.WaitGroup
 	heart.Go(func() { d.beat(beating) })
-	heart.Go(func() { d.s.sweepRegularly(ctx) })
+	heart.Go(func() { d.s.sweepRegularly(ctx, false) })
 	heart.Go(func() { d.pace.keep(beating) })
 	d.loop(ctx)
 	d.running.Wait()

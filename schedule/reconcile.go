@@ -170,7 +170,7 @@ func (s *Scheduler) lookForLeaks(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		s.stats.leaked.Store(int64(leaked))
+		s.stats.leaksIn(s.namespace, leaked)
 	}
 	return err
 }

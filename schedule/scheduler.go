@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/badinput"
@@ -30,6 +29,7 @@ type Scheduler struct {
 	retention Retention
 	reclaim   bool
 	sweeper   sweeper
+	family    *family
 
 	stop    context.CancelFunc // of what Close ends
 	stopped sync.WaitGroup
@@ -51,8 +51,9 @@ type Config struct {
 	Retention Retention
 
 	// Sweep has the scheduler remove by itself, every ten minutes, what is
-	// older than that, and look for leaked slots, until Close. It is for
-	// processes without a [Dispatcher], which does it in any case.
+	// older than that, and look for leaked slots, until Close, in all namespaces
+	// of the store. It is for processes without a [Dispatcher], which does it in
+	// its own namespace in any case.
 	Sweep bool
 
 	// Reclaim has leaked slots that are found by the way reclaimed, as
@@ -72,8 +73,8 @@ func New(config Config) (*Scheduler, error) {
 	if config.Store == nil {
 		return nil, &sluice.FieldError{Field: "store", Reason: "must be set"}
 	}
-	if len(config.Namespace) > sluice.MaxKeyPart || !utf8.ValidString(config.Namespace) || strings.ContainsRune(config.Namespace, 0) {
-		return nil, badinput.Field("namespace", config.Namespace, "must be at most 255 bytes of text")
+	if err := checkNamespace(config.Namespace); err != nil {
+		return nil, err
 	}
 	if config.CacheTTL == 0 {
 		config.CacheTTL = DefaultCacheTTL
@@ -88,17 +89,14 @@ func New(config Config) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{store: config.Store, namespace: config.Namespace, log: config.Log, stats: newStats(), retention: retention, reclaim: config.Reclaim}
-	s.clock.given = config.Clock
-	s.plans = planCache{
-		store: config.Store, namespace: config.Namespace, ttl: config.CacheTTL, clock: &s.clock, log: config.Log, stats: s.stats,
-	}
-	s.combine()
-	config.Store.Watch(s.plans.flush)
+	config.Retention = retention
+	f := &family{config: config, stats: newStats(), members: map[string]*Scheduler{}}
+	s := f.member(config.Namespace)
+	config.Store.Watch(f.flush)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	if config.Sweep {
-		s.stopped.Go(func() { s.sweepRegularly(background) })
+		s.stopped.Go(func() { s.sweepRegularly(background, true) })
 	}
 	return s, nil
 }
@@ -203,7 +201,7 @@ func (s *Scheduler) Watch(changed func()) { s.store.Watch(changed) }
 
 // Flush makes every node forget its cached plans.
 func (s *Scheduler) Flush(ctx context.Context) error {
-	s.plans.flush()
+	s.family.flush()
 	return s.store.Flush(ctx)
 }
 

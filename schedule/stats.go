@@ -18,11 +18,13 @@ type Stats struct {
 	windows     atomic.Int64
 	entries     atomic.Int64
 	unswept     atomic.Int64
-	leaked      atomic.Int64
 	broken      atomic.Int64
 	abandoned   atomic.Int64
 	durations   histogram
 	depths      histogram
+
+	mu     sync.Mutex
+	leaked map[string]int64 // by namespace
 }
 
 // Snapshot is the state of Stats at one moment.
@@ -60,12 +62,30 @@ func newStats() *Stats {
 
 // Snapshot reads all counts.
 func (s *Stats) Snapshot() Snapshot {
+	s.mu.Lock()
+	leaked := int64(0)
+	for _, n := range s.leaked {
+		leaked += n
+	}
+	s.mu.Unlock()
 	return Snapshot{
 		CacheHits: s.cacheHits.Load(), CacheMisses: s.cacheMisses.Load(),
 		Contention: s.contention.Load(), Failures: s.failures.Load(),
 		Swept:         Removed{Slots: s.slots.Load(), Windows: s.windows.Load(), Audit: s.entries.Load()},
-		SweepFailures: s.unswept.Load(), Leaked: s.leaked.Load(), Broken: s.broken.Load(), Abandoned: s.abandoned.Load(),
+		SweepFailures: s.unswept.Load(), Leaked: leaked, Broken: s.broken.Load(), Abandoned: s.abandoned.Load(),
 		Duration: s.durations.read(), Depth: s.depths.read(),
+	}
+}
+
+// leaksIn notes how many slots of a namespace are leaked.
+func (s *Stats) leaksIn(namespace string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.leaked, namespace); n > 0 {
+		if s.leaked == nil {
+			s.leaked = map[string]int64{}
+		}
+		s.leaked[namespace] = int64(n)
 	}
 }
 

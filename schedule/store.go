@@ -24,6 +24,10 @@ type Store interface {
 	// version is 0 if there was none); see [PlanChange].
 	ChangePlan(ctx context.Context, c PlanChange) (saved, before Plan, err error)
 
+	// Namespaces lists the namespaces after a name that have plans, in order, max
+	// at most.
+	Namespaces(ctx context.Context, after string, max int) ([]string, error)
+
 	// Flush tells everyone who watches to forget cached plans.
 	Flush(ctx context.Context) error
 

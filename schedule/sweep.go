@@ -175,21 +175,30 @@ func (w *sweeper) turn() bool {
 // sweepRegularly sweeps now and then until ctx ends. It does not begin at once,
 // because that is when a process has other things to do, but soon, lest one
 // that never lives long never does.
-func (s *Scheduler) sweepRegularly(ctx context.Context) {
+func (s *Scheduler) sweepRegularly(ctx context.Context, everywhere bool) {
 	for wait := sweepEvery / 10; backoff.Sleep(ctx, wait+rand.N(wait/4)); wait = sweepEvery {
 		if !s.sweeper.turn() {
 			continue
 		}
-		removed, err := s.Sweep(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			s.log.Warn("old slots are removed later", "namespace", s.namespace, "error", err)
-		case removed != Removed{}:
-			s.log.Info("old slots removed", "namespace", s.namespace, "slots", removed.Slots, "windows", removed.Windows, "audit", removed.Audit)
+		if !everywhere {
+			s.sweepOnce(ctx)
+		} else if err := s.Everywhere(ctx, func(s *Scheduler) error { s.sweepOnce(ctx); return ctx.Err() }); err != nil && ctx.Err() == nil {
+			s.log.Warn("other namespaces are swept later", "error", err)
 		}
-		if err := s.lookForLeaks(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("leaked slots are looked for later", "namespace", s.namespace, "error", err)
-		}
+	}
+}
+
+// sweepOnce sweeps a namespace and looks for leaked slots.
+func (s *Scheduler) sweepOnce(ctx context.Context) {
+	removed, err := s.Sweep(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.log.Warn("old slots are removed later", "error", err)
+	case removed != Removed{}:
+		s.log.Info("old slots removed", "slots", removed.Slots, "windows", removed.Windows, "audit", removed.Audit)
+	}
+	if err := s.lookForLeaks(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("leaked slots are looked for later", "error", err)
 	}
 }
 

@@ -85,6 +85,37 @@ func TestSchedulerDoesNotSweepUnasked(t *testing.T) {
 	})
 }
 
+// TestAllNamespacesAreSwept has a scheduler sweep and look for leaks in others
+// than its own.
+func TestAllNamespacesAreSwept(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := r.cancelled(t, schedule.Config{Sweep: true})
+		others := []string{"acme", "bolt"}
+		for _, name := range others {
+			other, err := r.In(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := r.In(name); err != nil || again != other {
+				t.Errorf("%v: another scheduler for the same namespace", err)
+			}
+			if _, err := other.SetPlan(t.Context(), schedule.Plan{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Assign(t.Context(), schedule.Request{Event: "e0"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Minute)
+		if got := s.Stats().Snapshot().Leaked; got != 2 {
+			t.Errorf("%d leaked slots are reported, want 2", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFailedSweepsAreCounted has sweeps fail, which are tried again in their turn.
 func TestFailedSweepsAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {

@@ -345,7 +345,7 @@ func TestNamespacesDoNotLeak(t *testing.T) {
 		"create":     func() error { _, err := holder.PutNamespace(ctx, "mine", ""); return err },
 		"delete":     func() error { _, err := holder.DeleteNamespace(ctx, "bolt"); return err },
 		"everyone":   func() error { _, err := holder.ReplayStats(ctx, idempotency.Query{Everyone: true}); return err },
-		"slots":      func() error { _, err := holder.SlotPlans(ctx, client.Page{}); return err },
+		"slots":      func() error { _, err := holder.In("bolt").SlotPlans(ctx, client.Page{}); return err },
 		"events":     func() error { _, err := holder.NamespaceAudit(ctx, catalog.AuditQuery{}); return err },
 		"apply": func() error {
 			_, err := holder.Apply(ctx, "x", strings.NewReader("version: 1\nnamespace: bolt\nsystem: {limit: 1/s}\n"))

@@ -47,8 +47,7 @@ var slotRoutes = []route{
 
 var errNoSlots = errors.New("this server has no slots")
 
-// slots is a request about the schedule. It belongs to the installation, not
-// to a namespace, so there are none in others than the default.
+// slots is a request about the schedule of a namespace.
 type slots struct {
 	*stored
 	*schedule.Scheduler
@@ -61,14 +60,31 @@ func scheduled(handle func(*slots, http.ResponseWriter) error) handler {
 			return errNoSlots
 		}
 		q, err := s.stored(r, c)
-		if name := cmp.Or(c.namespace, r.Header.Get("Sluice-Namespace")); err == nil && name != "" && name != catalog.DefaultNamespace {
-			err = &forbiddenError{"slots belong to the default namespace"}
-		}
 		if err != nil {
 			return err
 		}
-		return handle(&slots{q, s.slots, s.targets}, w)
+		scheduler, err := q.scheduler()
+		if err != nil {
+			return err
+		}
+		return handle(&slots{q, scheduler, s.targets}, w)
 	}
+}
+
+// scheduler returns the scheduler of the request's namespace. Those of the default
+// namespace are in no other.
+func (q *stored) scheduler() (*schedule.Scheduler, error) {
+	if q.namespace == catalog.DefaultNamespace || q.catalog == nil {
+		return q.slots, nil
+	}
+	n, err := q.catalog.Namespace(q.Context(), q.namespace)
+	if err == nil && n.Deleting && q.Method != http.MethodGet {
+		err = fmt.Errorf("namespace %q is being deleted: %w", q.namespace, catalog.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.slots.In(q.namespace)
 }
 
 // scheduledWith is scheduled for a function that reads a body.

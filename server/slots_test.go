@@ -210,7 +210,7 @@ func TestSlotProblems(t *testing.T) {
 		}
 	}
 	admin["Sluice-Namespace"] = "other"
-	if r := s.raw(t, "GET", "/v1/slots/plans", "", admin); r.status != 403 {
+	if r := s.raw(t, "GET", "/v1/slots/plans", "", admin); r.status != 404 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }

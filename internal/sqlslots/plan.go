@@ -21,6 +21,18 @@ func (s *Store) Plans(ctx context.Context, q schedule.PlanQuery) (all []schedule
 	return all, err
 }
 
+// Namespaces lists the namespaces that have plans.
+func (s *Store) Namespaces(ctx context.Context, after string, max int) (all []string, err error) {
+	err = s.DB.View(ctx, func(tx sqldb.Tx) error {
+		all, err = sqldb.All(tx, func(row sqldb.Row) (name string, err error) {
+			err = row.Scan(&name)
+			return name, err
+		}, "SELECT DISTINCT namespace FROM sluice.slot_plan WHERE namespace > $1 ORDER BY namespace LIMIT $2", after, max)
+		return err
+	})
+	return all, err
+}
+
 func plans(tx sqldb.Tx, q *schedule.PlanQuery) ([]schedule.ActivePlan, error) {
 	which, name := " AND v.version = p.version WHERE p.namespace = $1 AND p.name > $2 ORDER BY p.name", q.After
 	switch {

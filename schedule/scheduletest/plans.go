@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,4 +215,27 @@ func calendarChanged(t *testing.T, b *bench) {
 	b.plan(t, small())
 	b.assign(t, "c", noon)
 	expect(t, b.used(t), map[int]int{0: 3, 4: 1, 12: 2})
+}
+
+func namespacesListed(t *testing.T, b *bench) {
+	b.plan(t, small())
+	for _, name := range []string{"c", "a", "b"} {
+		other, err := b.In(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plan := range []string{"p", "q"} {
+			if _, err := other.SetPlan(t.Context(), schedule.Plan{Name: plan}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for after, want := range map[string][]string{"": {"a", "b"}, "b": {"c"}, "c": nil} {
+		if got, err := b.store.Namespaces(t.Context(), after, 2); err != nil || !slices.Equal(got, want) {
+			t.Errorf("after %q: %v: %q, want %q", after, err, got, want)
+		}
+	}
+	if _, err := b.In(strings.Repeat("x", 256)); err == nil {
+		t.Error("a name that is too long is taken")
+	}
 }

@@ -63,6 +63,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"sweeping leaves room as it is", sweepLeavesRoom},
 		{"sweeping the audit log", sweepsAudit},
 		{"sweeping in small steps", sweepsInSteps},
+		{"namespaces with plans are listed", namespacesListed},
 		{"erasing a namespace leaves nothing of it, and all of others", erasing},
 		{"erasing while events are assigned and claimed", erasingBusy},
 		{"many writers, some events twice", manyWriters},

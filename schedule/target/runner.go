@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -49,7 +50,7 @@ type Runner struct {
 	changed   chan struct{}
 
 	mu      sync.Mutex
-	running map[string]*running // by plan
+	running map[planKey]*running
 	ending  sync.WaitGroup
 
 	calls             [4]atomic.Int64 // by outcome
@@ -57,8 +58,12 @@ type Runner struct {
 	inDoubt           atomic.Int64
 }
 
+// planKey names a plan.
+type planKey struct{ namespace, plan string }
+
 // running is the dispatcher of a plan. A target that cannot be used has none.
 type running struct {
+	slots  *schedule.Scheduler
 	target *schedule.Target
 	stop   context.CancelFunc // nil without a dispatcher
 }
@@ -97,7 +102,7 @@ func New(config Config) (*Runner, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	r := &Runner{config: config, guard: newGuard(config.Allow), changed: make(chan struct{}, 1), running: map[string]*running{}}
+	r := &Runner{config: config, guard: newGuard(config.Allow), changed: make(chan struct{}, 1), running: map[planKey]*running{}}
 	r.transport = r.guard.transport()
 	return r, nil
 }
@@ -152,85 +157,90 @@ func (r *Runner) Run(ctx context.Context) {
 
 // look makes the dispatchers follow the plans.
 func (r *Runner) look(ctx context.Context) {
-	plans := map[string]*schedule.Target{}
-	for after := ""; ; {
-		page, err := r.config.Slots.Plans(ctx, after, pageSize)
-		if err != nil {
-			if ctx.Err() == nil {
-				r.config.Log.Warn("the plans could not be read; targets are called as before", "error", err)
+	plans := map[planKey]*running{}
+	err := r.config.Slots.Everywhere(ctx, func(slots *schedule.Scheduler) error {
+		for after := ""; ; {
+			page, err := slots.Plans(ctx, after, pageSize)
+			if err != nil {
+				return err
 			}
-			return
-		}
-		for i := range page {
-			after = page[i].Name
-			if page[i].Target != nil {
-				plans[after] = page[i].Target
+			for i := range page {
+				after = page[i].Name
+				if page[i].Target != nil {
+					plans[planKey{slots.Namespace(), after}] = &running{slots: slots, target: page[i].Target}
+				}
+			}
+			if len(page) < pageSize {
+				return nil
 			}
 		}
-		if len(page) < pageSize {
-			break
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			r.config.Log.Warn("the plans could not be read; targets are called as before", "error", err)
 		}
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for plan, now := range r.running {
-		if !reflect.DeepEqual(now.target, plans[plan]) {
-			r.end(plan)
+	for at, now := range r.running {
+		if p := plans[at]; p == nil || !reflect.DeepEqual(now.target, p.target) {
+			r.end(at)
 		}
 	}
-	for plan, t := range plans {
-		if r.running[plan] == nil {
-			r.start(ctx, plan, t)
+	for at, p := range plans {
+		if r.running[at] == nil {
+			r.start(ctx, at, p)
 		}
 	}
 }
 
 // end stops the dispatcher of a plan, which finishes its calls.
-func (r *Runner) end(plan string) {
-	if stop := r.running[plan].stop; stop != nil {
+func (r *Runner) end(at planKey) {
+	if stop := r.running[at].stop; stop != nil {
 		stop()
 		r.targets.Add(-1)
 	} else {
 		r.unusable.Add(-1)
 	}
-	delete(r.running, plan)
+	delete(r.running, at)
 }
 
 // start runs the dispatcher of a plan.
-func (r *Runner) start(ctx context.Context, plan string, t *schedule.Target) {
-	d, err := r.dispatcher(plan, t)
-	now := &running{target: t}
-	r.running[plan] = now
+func (r *Runner) start(ctx context.Context, at planKey, now *running) {
+	d, err := r.dispatcher(at, now)
+	r.running[at] = now
+	log := r.config.Log.With("namespace", at.namespace, "plan", at.plan)
 	if err != nil {
 		r.unusable.Add(1)
-		r.config.Log.Error("the target of a plan cannot be called by this server", "plan", plan, "error", err)
+		log.Error("the target of a plan cannot be called by this server", "error", err)
 		return
 	}
 	ctx, now.stop = context.WithCancel(ctx)
 	r.targets.Add(1)
-	r.config.Log.Info("the target of a plan is called", "plan", plan)
+	log.Info("the target of a plan is called")
 	r.ending.Go(func() {
 		defer now.stop()
 		if err := d.Run(ctx); err != nil && ctx.Err() == nil {
-			r.config.Log.Warn("the target of a plan is not called for a while", "plan", plan, "error", err)
+			log.Warn("the target of a plan is not called for a while", "error", err)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.running[plan] == now {
-				r.end(plan) // and look starts it again
+			if r.running[at] == now {
+				r.end(at) // and look starts it again
 			}
 		}
 	})
 }
 
-func (r *Runner) dispatcher(plan string, t *schedule.Target) (*schedule.Dispatcher, error) {
-	namespace := r.config.Slots.Namespace()
-	secrets, err := r.config.Keys.openAll(namespace, plan, t)
+func (r *Runner) dispatcher(at planKey, now *running) (*schedule.Dispatcher, error) {
+	t := now.target
+	secrets, err := r.config.Keys.openAll(at.namespace, at.plan, t)
 	if err != nil {
 		return nil, err
 	}
-	c := &caller{Target: t, opened: secrets, namespace: namespace, transport: r.transport, saw: func(o once.Outcome) { r.calls[o].Add(1) }}
-	return r.config.Slots.NewDispatcher(schedule.DispatcherConfig{
-		Plan: plan, Work: c.call, Limiter: r.config.Limiter, Limit: t.Rate, Pacing: schedule.ByAnswer,
+	c := &caller{Target: t, opened: secrets, namespace: at.namespace, transport: r.transport, saw: func(o once.Outcome) { r.calls[o].Add(1) }}
+	return now.slots.NewDispatcher(schedule.DispatcherConfig{
+		Plan: at.plan, Work: c.call, Limiter: r.config.Limiter, Limit: t.Rate, Pacing: schedule.ByAnswer,
 		Timeout: time.Duration(t.Timeout), Once: t.Repeat != schedule.RepeatSafe,
 		Concurrency: t.Concurrency, MaxAttempts: t.Attempts, Backoff: time.Duration(t.Backoff), MaxBackoff: time.Duration(t.MaxBackoff),
 		Life: max(minLife, time.Duration(t.Timeout)+spareLife),
@@ -240,14 +250,11 @@ func (r *Runner) dispatcher(plan string, t *schedule.Target) (*schedule.Dispatch
 // count looks how many events are unknown.
 func (r *Runner) count(ctx context.Context) {
 	r.mu.Lock()
-	var plans []string
-	for plan := range r.running {
-		plans = append(plans, plan)
-	}
+	plans := maps.Clone(r.running)
 	r.mu.Unlock()
 	n := 0
-	for _, plan := range plans {
-		page, err := r.config.Slots.InDoubt(ctx, plan, schedule.Position{}, pageSize)
+	for at, now := range plans {
+		page, err := now.slots.InDoubt(ctx, at.plan, schedule.Position{}, pageSize)
 		if err != nil {
 			return // the next time
 		}

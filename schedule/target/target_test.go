@@ -72,7 +72,7 @@ func (r *rig) plan(t *testing.T, name string, to *schedule.Target) {
 	t.Helper()
 	if to != nil {
 		var err error
-		if to, err = r.runner.Seal("", name, to); err != nil {
+		if to, err = r.runner.Seal(r.Namespace(), name, to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -343,6 +343,30 @@ func TestServersFollowPlans(t *testing.T) {
 	}
 	if len(one.seen("a")) != 1 || len(one.seen("b"))+len(two.seen("b")) != 1 || len(two.seen("c")) != 1 || len(two.seen("d")) != 1 {
 		t.Errorf("sent %v and %v", one.calls, two.calls)
+	}
+}
+
+// TestTargetsOfAllNamespacesAreCalled has plans of one name in two namespaces.
+func TestTargetsOfAllNamespacesAreCalled(t *testing.T) {
+	here, there := receive(t), receive(t)
+	r := start(t, here.host(), there.host())
+	slots, err := r.In("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme := &rig{slots, r.runner}
+	r.plan(t, "mail", quick(here.URL))
+	acme.plan(t, "mail", quick(there.URL))
+	r.assign(t, "mail", "ok-1")
+	acme.assign(t, "mail", "ok-1", "ok-2")
+	r.until(t, "ok-1", schedule.Done)
+	acme.until(t, "ok-1", schedule.Done)
+	acme.until(t, "ok-2", schedule.Done)
+	if a, b := len(here.seen("ok-1")), len(there.seen("ok-1")); a != 1 || b != 1 {
+		t.Errorf("%d calls here, %d there", a, b)
+	}
+	if here.seen("ok-1")[0].Header.Get("Idempotency-Key") == there.seen("ok-1")[0].Header.Get("Idempotency-Key") {
+		t.Error("events of two namespaces have the same key")
 	}
 }
 
