@@ -14,7 +14,7 @@ type hints struct {
 	of map[dynamodb.Key]dynamodb.Item
 }
 
-// maxHints is how many are kept, of about a kilobyte each.
+// maxHints is how many are kept, of one to three kilobytes each.
 const maxHints = 20_000
 
 func (h *hints) get(k dynamodb.Key) (dynamodb.Item, bool) {
