@@ -98,22 +98,14 @@ func (le *Lease) Release(ctx context.Context) error {
 }
 
 // Settle changes or ends the lease of any node. The decision's results are
-// the lease's buckets; their Consumed is what this call changed.
+// the lease's buckets; their Consumed is what this call changed. The cost of a
+// demand is what the lease costs in its bucket from now on.
 func (l *Limiter) Settle(ctx context.Context, s Settlement) (Decision, error) {
 	var d Decision
 	if err := s.validate(); err != nil {
 		return d, err
 	}
 	err := l.store.Settle(ctx, &s, &d)
-	for i := range d.Demands { // some stores remember what was asked, others what was charged
-		demand := &d.Demands[i]
-		demand.Cost = demand.Charge()
-		for _, cost := range s.Costs {
-			if cost.Limit == demand.Key.Limit {
-				demand.Cost = cost.Cost // from now on
-			}
-		}
-	}
 	l.consumed(&d, err, false)
 	l.lines.wakeAll(&d)
 	return d, err

@@ -56,6 +56,28 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// TestSettlementsHaveTheCost of the lease from then on, whoever set it last.
+func TestSettlementsHaveTheCost(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *sluice.Lease) (sluice.Decision, error){
+		"250": func(ctx context.Context, le *sluice.Lease) (sluice.Decision, error) { return le.Commit(ctx) },
+		"30": func(ctx context.Context, le *sluice.Lease) (sluice.Decision, error) {
+			return le.Commit(ctx, sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(30)})
+		},
+	} {
+		l := open(t)
+		lease, _, err := l.Acquire(t.Context(), takeOf(demand("tpm", "1000/day fixed", 100)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lease.Adjust(t.Context(), sluice.LimitCost{Limit: "tpm", Cost: sluice.Tokens(250)}); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := end(t.Context(), lease); err != nil || d.Demands[0].Cost.String() != name {
+			t.Errorf("%v, %+v, want %s", err, d.Demands, name)
+		}
+	}
+}
+
 // TestDoAfterItsCallerLeft: the lease is settled though the context is over.
 func TestDoAfterItsCallerLeft(t *testing.T) {
 	l := open(t)

@@ -134,12 +134,12 @@ func (s *Store) settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 		d.Demands, d.Results = nil, d.Results[:0]
 		return nil
 	}
-	d.Demands, d.Taken = le.demands, le.taken
+	d.Demands, d.Taken = slices.Clone(le.demands), le.taken
 	d.Results = slices.Grow(d.Results[:0], len(le.demands))[:len(le.demands)]
 	for i := range d.Results {
 		r := &d.Results[i]
 		*r = sluice.Result{Fits: true, Consumed: sluice.Thousandths(costs[i] - le.charges[i]), Unknown: true}
-		le.charges[i] = costs[i]
+		le.charges[i], d.Demands[i].Cost = costs[i], sluice.Thousandths(costs[i])
 	}
 	switch st.Action {
 	case sluice.Renew:

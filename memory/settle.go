@@ -127,6 +127,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 			consumed, returned = p.adjust(change, r.taken)
 		}
 		p.report(&d.Results[i], consumed, returned)
+		demands[i].Cost = sluice.Thousandths(costs[i])
 	}
 	r.charges = costs
 	if st.Action == sluice.Commit || st.Action == sluice.Release {

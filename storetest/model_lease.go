@@ -109,8 +109,8 @@ func (r *receipt) same(t *sluice.Take) bool {
 //     anew, and nothing of the lease is in it: the change of cost is booked,
 //     and nothing comes back.
 //
-// The decision names the lease's buckets with the limits they have now, and
-// says when the lease was taken. Consumed is how net consumption changed, by
+// The decision names the lease's buckets with the limits they have now and what
+// the lease costs there, and says when the lease was taken. Consumed is how net consumption changed, by
 // what was asked: committing concurrency frees the place and is no refund.
 func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decision) error {
 	m.mu.Lock()
@@ -137,6 +137,7 @@ func (m *Model) Settle(_ context.Context, s *sluice.Settlement, d *sluice.Decisi
 	results := make([]sluice.Result, len(buckets))
 	for i, w := range buckets {
 		results[i].Fits = true
+		demands[i].Cost = sluice.Thousandths(costs[i])
 		if !r.ended && r.answer.Results[i].Consumed.Thousandths() > 0 {
 			change := costs[i] - r.costs[i]
 			switch taken := r.take.Demands[i].Limit; {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/postgres"
 )
 
-// Statuses of settle_v2.
+// Statuses of settle_v3.
 const (
 	settled = iota
 	leaseClosed
@@ -50,7 +50,7 @@ func (s *Store) Settle(ctx context.Context, st *sluice.Settlement, d *sluice.Dec
 	return nil
 }
 
-// leases is what settle_v2 answers.
+// leases is what settle_v3 answers.
 type leases struct {
 	now                          int64
 	statuses                     []int16
@@ -62,7 +62,7 @@ type leases struct {
 	algorithms, calendars, flags []int16
 	amounts, periods, bursts     []int64
 	zones                        []string
-	asked                        []int64
+	charged                      []int64
 	consumed, returned           []int64
 	remaining, frees, resets     []int64
 	freed                        []bool
@@ -92,7 +92,7 @@ func (s *Store) sendSettlements(b *batch) {
 			s.db.Given(), s.db.Patience(), ids, actions, keeps, counts, limits, costs, bounds,
 		).Scan(&a.now, &a.statuses, &a.culprits, &a.times, &a.takens, &a.counts,
 			&a.namespaces, &a.entities, &a.resources, &a.names,
-			&a.algorithms, &a.amounts, &a.periods, &a.bursts, &a.calendars, &a.zones, &a.asked, &a.flags,
+			&a.algorithms, &a.amounts, &a.periods, &a.bursts, &a.calendars, &a.zones, &a.charged, &a.flags,
 			&a.consumed, &a.returned, &a.remaining, &a.frees, &a.resets, &a.freed)
 	})
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Store) settleAgain(r *request, a *leases, i, first, last int) {
 // demand is a bucket of a lease, with the limit it has now.
 func (a *leases) demand(n int) sluice.Demand {
 	k := rowKey{a.namespaces[n], a.entities[n], a.resources[n], a.names[n]}
-	d := sluice.Demand{Key: k.key(), Limit: a.limit(n), Cost: sluice.Thousandths(a.asked[n])}
+	d := sluice.Demand{Key: k.key(), Limit: a.limit(n), Cost: sluice.Thousandths(a.charged[n])}
 	setFlags(&d, a.flags[n])
 	return d
 }

@@ -109,7 +109,7 @@ func newStatements(schema string) statements {
 		forget:    call("forget_v2", 6),
 		grant:     call("grant_v2", 23),
 		giveBack:  call("give_back_v2", 10),
-		settle:    call("settle_v2", 9),
+		settle:    call("settle_v3", 9),
 		sweep:     call("sweep_v2", 3),
 	}
 }

@@ -98,7 +98,7 @@ func timesSettled(reply string) (at, taken int64) {
 
 // readSettled reads the demands and results of a settlement: when the lease was
 // taken, the keys and arguments that it was taken with, and then for each demand
-// its result and the limit that its bucket has now.
+// its result, what the lease costs, and the limit that its bucket has now.
 func readSettled(reply string) (demands []sluice.Demand, results []sluice.Result, err error) {
 	rest := scanner{s: reply[answerSize:]}
 	if rest.text(8) == "" {
@@ -128,6 +128,7 @@ func readSettled(reply string) (demands []sluice.Demand, results []sluice.Result
 		readResult(s, &res)
 		readMore(s[resultSize:], &res)
 		results = append(results, res)
+		demands[i].Cost = sluice.Thousandths(rest.number())
 		limit, ok := readLimit(rest.text(rest.small()))
 		if !ok {
 			return nil, nil, errReply

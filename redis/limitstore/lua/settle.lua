@@ -146,7 +146,7 @@ local function settle()
 			n, returned = settleOne(pl, e, r, action, expires)
 		end
 		e.cost = e.new
-		out[i] = result(pl, FITS, n, 0) .. more(pl, returned) .. write('<B', #pl.spec.limit) .. pl.spec.limit
+		out[i] = result(pl, FITS, n, 0) .. more(pl, returned) .. write('<dB', e.cost, #pl.spec.limit) .. pl.spec.limit
 	end
 	local names = {}
 	for i, pt in ipairs(parts) do

@@ -1,4 +1,4 @@
--- settle_v2 changes or ends leases, one after the other, as
+-- settle_v3 changes or ends leases, one after the other, as
 -- storetest.Model.Settle does. Actions are those of sluice.Action: 0 adjust,
 -- 1 renew, 2 commit, 3 release. Each lease has the next few of the costs: as
 -- many as cost_counts says.
@@ -9,16 +9,17 @@
 -- calendar window it is at that time. But for 0, nothing was done.
 --
 -- Of each lease that was found, the arrays from namespaces on have its demands,
--- as many as demand_counts says, with the limits that the buckets have now; for
+-- as many as demand_counts says, with the limits that the buckets have now and
+-- what the lease costs from now on; for
 -- status 5, with those they were taken under. freed says where room was made.
-CREATE FUNCTION sluice.settle_v2(
+CREATE FUNCTION sluice.settle_v3(
     given bigint, patience text,
     leases text[], actions smallint[], keeps bigint[], cost_counts int[],
     cost_limits text[], costs bigint[], bounds bigint[],
     OUT now bigint, OUT statuses smallint[], OUT culprits text[], OUT times bigint[], OUT takens bigint[], OUT demand_counts int[],
     OUT namespaces text[], OUT entities text[], OUT resources text[], OUT names text[],
     OUT algorithms smallint[], OUT amounts bigint[], OUT periods bigint[], OUT bursts bigint[],
-    OUT calendars smallint[], OUT zones text[], OUT asked bigint[], OUT flags smallint[],
+    OUT calendars smallint[], OUT zones text[], OUT charged bigint[], OUT flags smallint[],
     OUT consumed bigint[], OUT returned bigint[], OUT remaining bigint[], OUT frees bigint[], OUT resets bigint[], OUT freed boolean[]
 )
 LANGUAGE plpgsql VOLATILE AS $$
@@ -144,7 +145,7 @@ BEGIN
             bursts[out + i] := w.burst;
             calendars[out + i] := w.calendar;
             zones[out + i] := w.zone;
-            asked[out + i] := d.cost;
+            charged[out + i] := charges[i];
             flags[out + i] := d.flags;
             consumed[out + i] := 0;
             returned[out + i] := 0;
