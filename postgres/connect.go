@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,20 @@ func open(ctx context.Context, c *Config, config *pgxpool.Config, pooled bool) (
 		return nil, fmt.Errorf("postgres: %w", explain(err))
 	}
 	return pool, nil
+}
+
+// single parses an address for a connection outside a pool. The parameters of a
+// pool, which the server would refuse as unknown, are left out.
+func (c *Config) single(address string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(config.RuntimeParams, func(name, _ string) bool { return strings.HasPrefix(name, "pool_") })
+	if c.TLS != nil {
+		encrypt(&config.Config, c.TLS)
+	}
+	return config, nil
 }
 
 // encrypt makes connections to each of the hosts use TLS, and never go without.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -20,11 +21,7 @@ func (db *DB) CanListen() bool { return !db.pooled || db.Config.ListenAddress !=
 // Listen returns a connection of its own on which the notifications of a
 // channel arrive. The caller closes it.
 func (db *DB) Listen(ctx context.Context, channel string) (*pgx.Conn, error) {
-	address := db.Config.ListenAddress
-	if address == "" {
-		address = db.Config.Address
-	}
-	config, err := pgx.ParseConfig(address)
+	config, err := db.Config.single(cmp.Or(db.Config.ListenAddress, db.Config.Address))
 	if err != nil {
 		return nil, explain(err)
 	}

@@ -73,17 +73,9 @@ func Migrate(ctx context.Context, config Config) (v Version, err error) {
 	if config, err = config.withDefaults(); err != nil {
 		return v, err
 	}
-	parsed, err := pgx.ParseConfig(config.Address)
+	parsed, err := config.single(config.Address)
 	if err != nil {
 		return v, fmt.Errorf("postgres: address: %w", explain(err))
-	}
-	for name := range parsed.RuntimeParams { // those of a pool
-		if strings.HasPrefix(name, "pool_") {
-			delete(parsed.RuntimeParams, name)
-		}
-	}
-	if config.TLS != nil {
-		encrypt(&parsed.Config, config.TLS)
 	}
 	parsed.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := pgx.ConnectConfig(ctx, parsed)

@@ -181,9 +181,11 @@ func TestCertificatesForTheStores(t *testing.T) {
 			t.Errorf("%s: trusted a server of another authority", at)
 		}
 	}
-	if _, err := opened(t, "--catalog", postgresAt, "--catalog-ca", file("ca.pem"), "--catalog-cert", file("node.pem"), "--catalog-cert-key", file("node.key")); err != nil {
-		t.Errorf("as catalog: %v", err)
+	s, err := opened(t, "--catalog", postgresAt, "--catalog-ca", file("ca.pem"), "--catalog-cert", file("node.pem"), "--catalog-cert-key", file("node.key"))
+	if err != nil {
+		t.Fatalf("as catalog: %v", err)
 	}
+	postgrestest.Eventually(t, "the catalog listens with the certificate", func() bool { return s.catalog.Stats().Watching })
 	for want, flags := range map[string][]string{
 		"belong together":               {"--store", redisAt, "--store-cert", file("node.pem")},
 		"no certificate in PEM":         {"--store", redisAt, "--store-ca", file("node.key")},
@@ -253,6 +255,51 @@ func TestSizesOfPools(t *testing.T) {
 			t.Errorf("%v connections to Redis", n)
 		}
 	}
+}
+
+// TestPoolParametersDoNotKeepFromListening: the parameters of a pool are not
+// sent by the connections on which notifications are heard.
+func TestPoolParametersDoNotKeepFromListening(t *testing.T) {
+	at := postgrestest.Database(t)
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	for name, value := range map[string]string{
+		"pool_max_conns": "4", "pool_min_conns": "1", "pool_min_idle_conns": "1", "pool_max_conn_lifetime": "1h",
+		"pool_max_conn_idle_time": "30m", "pool_health_check_period": "1m", "pool_max_conn_lifetime_jitter": "1s",
+	} {
+		q.Set(name, value)
+	}
+	u.RawQuery = q.Encode()
+	s, err := opened(t, "--store", u.String(), "--catalog", u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Eventually(t, "the catalog listens", func() bool { return s.catalog.Stats().Watching })
+	waiting, cancel := context.WithCancel(t.Context())
+	demand := sluice.Demand{Key: sluice.Key{Entity: "bob", Limit: "rpm"}, Limit: sluice.Per(1, time.Hour)}
+	ended := make(chan error, 2)
+	for range 2 { // the second has to wait, and the store listens
+		go func() {
+			_, err := s.exact.Wait(waiting, sluice.Take{Demands: []sluice.Demand{demand}})
+			ended <- err
+		}()
+	}
+	look := postgrestest.Connect(t, at)
+	for _, channel := range []string{"catalog_sluice", "sluice_room", "sluice_slots"} {
+		postgrestest.Eventually(t, channel+" is listened to", func() (listens bool) {
+			const sql = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN ' || $1)"
+			if err := look.QueryRow(t.Context(), sql, channel).Scan(&listens); err != nil {
+				t.Fatal(err)
+			}
+			return listens
+		})
+	}
+	cancel()
+	<-ended
+	<-ended
 }
 
 // TestSchemasChangedByOthers: with --migrate=off a node needs no right to
