@@ -112,14 +112,13 @@ func (s *server) settle(w http.ResponseWriter, r *http.Request, c *caller, to sl
 	if to.ID, err = scopedID(namespace, "id", id); err != nil {
 		return err
 	}
-	if c.own && len(to.Costs) > 0 {
-		taken, err := s.limiter.Settle(r.Context(), sluice.Settlement{ID: to.ID, Action: sluice.Adjust}) // changes nothing
-		if err == nil {
-			err = c.mayCharge(taken.Demands, to.Costs)
-		}
-		if err != nil {
-			return err
-		}
+	leave, err := s.charging.enter(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := s.mayRaise(r, c, namespace, to.ID, to.Costs); err != nil {
+		return err
 	}
 	d, err := s.limiter.Settle(r.Context(), to)
 	if errors.Is(err, sluice.ErrLeaseClosed) {

@@ -123,6 +123,7 @@ func (s *server) problem(r *http.Request, err error) problem {
 	var exhausted *schedule.ExhaustedError
 	var reference *referenceError
 	var refused *sluice.RefusedError
+	var debt *debtError
 	switch {
 	case tooLarge(err):
 		return problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("body: must be at most %d bytes long", mostBytes(err)), Field: "body"}
@@ -130,6 +131,8 @@ func (s *server) problem(r *http.Request, err error) problem {
 		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: asSent(field.Field)}
 	case errors.As(err, &mistakes):
 		return problem{Status: http.StatusBadRequest, Code: "invalid", Detail: err.Error(), Field: "body"}
+	case errors.As(err, &debt):
+		return problem{Status: http.StatusTooManyRequests, Code: "in_debt", Detail: err.Error()}
 	case errors.As(err, &refused):
 		return problem{Status: http.StatusTooManyRequests, Code: "refused", Detail: fmt.Sprintf("too many invalid credentials: try again in %s", refused.RetryAfter.Round(time.Millisecond))}
 	case errors.As(err, &exhausted):

@@ -93,6 +93,7 @@ type server struct {
 	door       *doorman
 	logins     *abuse.Logins
 	log        *slog.Logger
+	charging   charging
 }
 
 // Handler returns a handler for the server's endpoints.
@@ -110,6 +111,7 @@ func Handler(config Config) (http.Handler, error) {
 		limiter: config.Limiter, catalog: config.Catalog, resolver: config.Catalog, gate: config.Gate,
 		activity: config.Activity, slots: config.Slots, targets: config.Targets, replays: config.Replays, log: config.Log,
 		storeState: config.StoreState, listNodes: config.Nodes, guard: config.Sanctions, thresholds: config.Thresholds, behind: config.Behind, logins: config.Logins,
+		charging: newCharging(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()

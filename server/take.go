@@ -196,6 +196,16 @@ func (s *server) adjust(w http.ResponseWriter, r *http.Request, c *caller) error
 		}
 	}
 	s.asTaken(r, q, changes)
+	leave, err := s.charging.enter(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if c.own {
+		if err := s.solvent(r.Context(), changes); err != nil {
+			return err
+		}
+	}
 	d, err := s.limiter.Adjust(r.Context(), changes...)
 	if err != nil {
 		return err
