@@ -87,6 +87,27 @@ func TestMalformedBodies(t *testing.T) {
 	}
 }
 
+// TestHeadersForTheNextHop stay here, in whatever spelling, and so do forged
+// ones about the way that a request has come.
+func TestHeadersForTheNextHop(t *testing.T) {
+	_, url := running(t, gateway.Config{Upstream: upstream(t, echo), Gate: gate(t, keyed)})
+	status, body := wire(t, url, "GET /x HTTP/1.1\r\nHost: x\r\nX-Kept.Here: yes\r\n"+
+		"Proxy: http://6.6.6.6\r\nProxy-Foo: 1\r\nProxy-Authorization: Basic x\r\nPROXY.FOO: 1\r\n"+
+		"X.Forwarded.For: 6.6.6.6\r\nX-Real.IP: 6.6.6.6\r\nX.Http.Method.Override: PUT\r\nX.API.Key: secret\r\n\r\n")
+	var got echoed
+	if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 {
+		t.Fatal(status, body, err)
+	}
+	for name := range got.Header {
+		if strings.HasPrefix(strings.ToLower(name), "proxy") || strings.Contains(name, ".") && name != "X-Kept.here" {
+			t.Errorf("the upstream gets %s", name)
+		}
+	}
+	if got.Header["X-Kept.here"] == nil {
+		t.Errorf("%v", got.Header)
+	}
+}
+
 func sum(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
 
 // TestNobodyForgesWhoIsCalling: the headers for the caller are the gate's, and
@@ -106,7 +127,7 @@ tiers: {pro: {}}
 upstream: {entity: X-Who, tier: X-Plan, scopes: X-May}
 `
 	_, url := running(t, gateway.Config{Upstream: up, Gate: gate(t, text), Inner: httplimit.Idempotent(keeper(t))})
-	forged := "X-Who: root\r\nx-who: root\r\nX_Who: root\r\nX-WHO: root\r\nX-Plan: best\r\nX-May: all\r\nX_MAY: all\r\nConnection: close, x-who, X-May\r\nTrailer: X-Who, X-May, X-Forwarded-For\r\n"
+	forged := "X-Who: root\r\nx-who: root\r\nX_Who: root\r\nX.Who: root\r\nx~who: root\r\nX!May: all\r\nX-WHO: root\r\nX-Plan: best\r\nX-May: all\r\nX_MAY: all\r\nConnection: close, x-who, X-May\r\nTrailer: X-Who, X-May, X-Forwarded-For\r\n"
 	chunks := "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Who: root\r\nX-May: all\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n"
 	for path, want := range map[string][3]string{"/x": {"a%20b%25%C3%BC", "pro", "orders:read x"}, "/orders": {"a%20b%25%C3%BC", "pro", "orders:read x"}, "/open": {}} {
 		status, body := wire(t, url, "POST "+path+" HTTP/1.1\r\nHost: x\r\nX-API-Key: secret\r\nIdempotency-Key: k\r\n"+forged+chunks)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-go/sluice/internal/headername"
 	"github.com/sluice-go/sluice/internal/requestid"
 	"github.com/sluice-go/sluice/policy"
 )
@@ -27,12 +28,8 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 			p.Out.Header["X-Forwarded-For"] = []string{strings.Join(chain, ", ")}
 		}
 	}
-	pass := g.config.Gate.Policy().Upstream.Pass
 	for name := range p.Out.Header {
-		switch {
-		case strings.ContainsRune(name, '_'), // many servers take it for a dash: for one of the headers here, or for a credential
-			!trusted && strings.HasPrefix(name, "X-Forwarded-"),
-			slices.Contains(policy.Overrides[:], name) && !slices.Contains(pass, name):
+		if g.drops(name, trusted) {
 			delete(p.Out.Header, name)
 		}
 	}
@@ -57,6 +54,24 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	if _, ok := p.In.Header["User-Agent"]; !ok {
 		p.Out.Header["User-Agent"] = []string{""} // not net/http's own
 	}
+}
+
+// drops reports whether the upstream does not get a header of the client's. What
+// the gateway vouches for is not taken from a client in another spelling, either.
+func (g *Gateway) drops(name string, trusted bool) bool {
+	policies := g.config.Gate.Policy()
+	plain := headername.Dashed(name)
+	switch {
+	case strings.ContainsRune(name, '_'): // many servers take it for a dash: for one of the headers here, or for a credential
+		return true
+	case plain == "Proxy", strings.HasPrefix(plain, "Proxy-"): // hop-by-hop; CGI takes Proxy for the setting HTTP_PROXY
+		return true
+	case strings.HasPrefix(plain, "X-Forwarded-"):
+		return !trusted || plain != name
+	case slices.Contains(policy.Overrides[:], plain):
+		return !slices.Contains(policies.Upstream.Pass, name)
+	}
+	return plain != name && (plain == "X-Real-Ip" || plain == requestid.Header || plain == "Authorization" || slices.Contains(policies.Identity.KeyHeaders, plain))
 }
 
 // modify lets each response have one word on limits: where the gate has set a

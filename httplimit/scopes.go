@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice/identity"
+	"github.com/sluice-go/sluice/internal/headername"
 )
 
 // missingScopes are those that the endpoint demands and the caller lacks.
@@ -28,8 +29,8 @@ func (c *Call) tell(r *http.Request, names []string) *http.Request {
 	r = r.WithContext(r.Context())
 	r.Header = r.Header.Clone()
 	ours := func(name string) bool {
-		name = strings.ReplaceAll(strings.TrimSpace(name), "_", "-")
-		return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+		name = headername.Dashed(strings.TrimSpace(name))
+		return slices.ContainsFunc(names, func(n string) bool { return headername.Dashed(n) == name })
 	}
 	for name := range r.Header {
 		if ours(name) {

@@ -75,7 +75,7 @@ func TestAttacksThroughProxies(t *testing.T) {
 					t.Errorf("%q: %d %s", chunks, a.status, a.body)
 				}
 			}
-			forged := "X-Sluice-Entity: root\r\nx-sluice-entity: root\r\nX_Sluice_Entity: root\r\nX-Sluice_Tier: best\r\nX-Sluice-Scopes: all\r\nX-HTTP-Method-Override: DELETE\r\nTrailer: X-Sluice-Entity\r\n"
+			forged := "X-Sluice-Entity: root\r\nx-sluice-entity: root\r\nX_Sluice_Entity: root\r\nX.Sluice.Entity: root\r\nX-Sluice.Tier: best\r\nX-Sluice_Tier: best\r\nX-Sluice-Scopes: all\r\nX-HTTP-Method-Override: DELETE\r\nTrailer: X-Sluice-Entity\r\n"
 			chunks := "Host: " + proxy + "\r\nConnection: close, X-Sluice-Entity\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sluice-Entity: root\r\n\r\n"
 			for path, want := range map[string]string{
 				"/other":  "X-Sluice-Entity=alice X-Sluice-Scopes=read X-Sluice-Tier=pro",

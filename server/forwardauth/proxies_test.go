@@ -46,7 +46,7 @@ func protected(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
 	w.Header().Set("Asked", r.RequestURI)
 	for name, values := range r.Header {
-		if plain := strings.ReplaceAll(strings.ToLower(name), "_", "-"); strings.HasPrefix(plain, "x-sluice") || strings.HasPrefix(plain, "x-http-method") {
+		if plain := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name)); strings.HasPrefix(plain, "x-sluice") || strings.HasPrefix(plain, "x-http-method") {
 			for _, v := range values {
 				w.Header().Add("Arrived", name+"="+v)
 			}
