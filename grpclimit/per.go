@@ -29,6 +29,9 @@ func PerKey(limit string, options ...httplimit.Option) []grpc.ServerOption {
 // Per is [PerIP] for each caller, whom name names. Calls for which it returns
 // "" count for their address.
 func Per(limit string, name func(context.Context) string, options ...httplimit.Option) []grpc.ServerOption {
+	if name == nil {
+		panic("grpclimit: Per: the function that names callers is nil")
+	}
 	identify := func(ctx context.Context, _ string) (entity, tier string) { return name(ctx), "" }
 	return Limit(httplimit.MustOpen(policy.PerCaller, limit, options...), Identify(identify))
 }

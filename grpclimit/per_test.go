@@ -87,3 +87,12 @@ func TestTheProgramsOwnIdentityAndRefusals(t *testing.T) {
 		t.Errorf("the method is %s", method)
 	}
 }
+
+func TestPerNeedsAFunction(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("nobody names the callers, and it does not panic")
+		}
+	}()
+	grpclimit.Per("1/hour", nil)
+}

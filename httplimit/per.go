@@ -42,6 +42,9 @@ func PerKey(limit string, options ...Option) func(http.Handler) http.Handler {
 // a session for example. Requests for which it returns "" count for their
 // address. For tiers, use a [Gate] with [Config.Identify].
 func Per(limit string, name func(*http.Request) string, options ...Option) func(http.Handler) http.Handler {
+	if name == nil {
+		panic("httplimit: Per: the function that names callers is nil")
+	}
 	named := func(s *simple) {
 		s.config.Identify = func(r *http.Request) (entity, tier string) { return name(r), "" }
 	}
@@ -64,6 +67,9 @@ type simple struct {
 // callers see of the limit. Without On each middleware counts for itself, in
 // the memory of this process.
 func On(store sluice.Store, name string) Option {
+	if store == nil {
+		panic("httplimit: On: the store is nil")
+	}
 	return func(s *simple) { s.store, s.name = store, name }
 }
 

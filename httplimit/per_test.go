@@ -119,10 +119,17 @@ func TestConcurrencyInOneLine(t *testing.T) {
 }
 
 func TestAnInvalidOneLinerPanics(t *testing.T) {
+	store, err := memory.Open(memory.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
 	for what, open := range map[string]func(){
 		`limit "100 a minute"`: func() { httplimit.PerIP("100 a minute") },
 		"trusted_proxies":      func() { httplimit.PerKey("1/s", httplimit.Behind("everybody")) },
-		"limits":               func() { httplimit.PerIP("1/s", httplimit.On(nil, "no such name!")) },
+		"limits":               func() { httplimit.PerIP("1/s", httplimit.On(store, "no such name!")) },
+		"the store is nil":     func() { httplimit.PerIP("1/s", httplimit.On(nil, "site")) },
+		"names callers is nil": func() { httplimit.Per("1/s", nil) },
 	} {
 		func() {
 			defer func() {
