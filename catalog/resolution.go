@@ -46,6 +46,8 @@ type Resolution struct {
 
 	demands []sluice.Demand // one for each of Applied that limits, at a cost of one token
 	missing bool            // the namespace is not there
+
+	announced bool // Applied has only what callers are told about
 }
 
 // Applied is one limit that applies.
@@ -175,6 +177,7 @@ func (a *Applied) unannounced() bool { return a.Setting.Unannounced || a.terms.U
 // deciding.
 func (r *Resolution) Announced() *Resolution {
 	told := *r
+	told.announced = true
 	told.Applied = slices.DeleteFunc(slices.Clone(r.Applied), func(a Applied) bool { return a.unannounced() })
 	told.Hidden = slices.DeleteFunc(slices.Clone(r.Hidden), func(h Hidden) bool {
 		return h.Setting.Unannounced || slices.ContainsFunc(r.Applied, func(a Applied) bool {
@@ -286,7 +289,11 @@ func (r *Resolution) Explain(entity string) string {
 		fmt.Fprintf(&b, ", tier %s", r.Tier)
 	}
 	b.WriteString(":\n")
-	if len(r.Applied) == 0 {
+	switch {
+	case len(r.Applied) > 0:
+	case r.announced: // others may apply
+		b.WriteString("  no limit that callers are told of applies\n")
+	default:
 		b.WriteString("  no limit applies\n")
 	}
 	for _, a := range r.Applied {

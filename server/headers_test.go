@@ -105,6 +105,9 @@ limits:
 				t.Errorf("%s of %s: %d %s", what, resource, r.status, r.body)
 			}
 		}
+		if text := answers["explain"].json["text"].(string); strings.Contains(text, "no limit applies") {
+			t.Errorf("explain of %s: %s", resource, text)
+		}
 		if r := answers["a refusal"]; r.status != 429 || r.json["never"] != true {
 			t.Errorf("a refusal by %s does not say when to come back: %d %s", resource, r.status, r.body)
 		}
