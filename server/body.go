@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/internal/badinput"
+	"github.com/sluice-go/sluice/internal/exactjson"
 	"github.com/sluice-go/sluice/internal/excerpt"
 )
 
@@ -32,18 +34,23 @@ func readOptional[T any](r *http.Request) (*T, error) {
 }
 
 func decode[T any](from io.Reader, into *T) error {
-	decoder := json.NewDecoder(from)
+	body, err := io.ReadAll(from)
+	if err != nil {
+		return badBody(err, reflect.TypeFor[T]())
+	}
+	return decodeBytes(body, into)
+}
+
+func decodeBytes[T any](body []byte, into *T) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		return badBody(err, reflect.TypeFor[T]())
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		if tooLarge(err) {
-			return err
-		}
 		return badinput.Field("body", "more than one value", "must be one JSON object")
 	}
-	return nil
+	return exactjson.Check(body, reflect.TypeFor[T]())
 }
 
 func tooLarge(err error) bool {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -97,7 +96,7 @@ func (n *namedSetting) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, &n.Rule)
 	}
-	return decode(bytes.NewReader(b), &n.settingBody)
+	return decodeBytes(b, &n.settingBody)
 }
 
 // putLimits stores all limits of a place.

@@ -55,7 +55,7 @@ func (t *turn) read(r *http.Request) (err error) {
 		return nil
 	}
 	t.request = takeRequest{}
-	return decode(bytes.NewReader(t.in), &t.request)
+	return decodeBytes(t.in, &t.request)
 }
 
 // readAll appends everything that r has.
@@ -84,30 +84,32 @@ func (q *takeRequest) quick(b []byte) bool {
 	if !s.next('{') {
 		return false
 	}
-	for {
+	for seen := 0; ; {
 		name, ok := s.word()
 		if !ok || !s.next(':') {
 			return false
 		}
+		field := 0
 		switch string(name) {
 		case "entity":
-			ok = s.text(&q.Entity)
+			field, ok = 1, s.text(&q.Entity)
 		case "resource":
-			ok = s.text(&q.Resource)
+			field, ok = 2, s.text(&q.Resource)
 		case "tier":
-			ok = s.text(&q.Tier)
+			field, ok = 4, s.text(&q.Tier)
 		case "cost":
-			ok = s.number(&q.Cost)
+			field, ok = 8, s.number(&q.Cost)
 		case "peek":
-			ok = s.truth(&q.Peek)
+			field, ok = 16, s.truth(&q.Peek)
 		case "upTo":
-			ok = s.truth(&q.UpTo)
+			field, ok = 32, s.truth(&q.UpTo)
 		default:
 			return false
 		}
-		if !ok {
+		if !ok || seen&field != 0 {
 			return false
 		}
+		seen |= field
 		if s.next(',') {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/internal/badinput"
 	"github.com/sluice-go/sluice/policy"
 )
 
@@ -87,7 +88,11 @@ func (s *server) serve(rt route) http.Handler {
 		if rt.role == RoleNone {
 			who = s.self
 		}
-		c, err := who(r)
+		err := once(r.Header)
+		var c *caller
+		if err == nil {
+			c, err = who(r)
+		}
 		if errors.Is(err, catalog.ErrKey) {
 			s.logins.Failed(r.Context(), "api", "not a valid token or API key", "ip:"+by(r, anybody).From)
 		}
@@ -108,6 +113,17 @@ func (s *server) serve(rt route) http.Handler {
 			s.refuse(w, r, err)
 		}
 	})
+}
+
+// once refuses a request that says twice who is calling or what it is about:
+// whatever is in front may have gone by the other one.
+func once(h http.Header) error {
+	for _, name := range [...]string{"Authorization", "Sluice-Namespace"} {
+		if n := len(h[name]); n > 1 {
+			return badinput.Field(name, n, "must be there once")
+		}
+	}
+	return nil
 }
 
 // allow gives a request more time than others, from now on.

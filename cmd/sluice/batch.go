@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/internal/exactjson"
 )
 
 // input opens a file, or the standard input for "-".
@@ -42,7 +44,11 @@ func lines[T any](name string, r io.Reader, most int, each func(firstLine int, b
 		var one T
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&one); err != nil {
+		err := decoder.Decode(&one)
+		if err == nil {
+			err = exactjson.Check(text, reflect.TypeFor[T]())
+		}
+		if err != nil {
 			return fmt.Errorf("%s:%d: %w", name, line, err)
 		}
 		if len(batch) == 0 {

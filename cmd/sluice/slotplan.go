@@ -1,18 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/client"
+	"github.com/sluice-go/sluice/internal/exactjson"
 	"github.com/sluice-go/sluice/schedule"
 )
 
@@ -150,21 +152,21 @@ sluice slots plan set mail --calendar office-hours.json`,
 	})
 }
 
-const maxCalendar = 1 << 20
-
 func readCalendar(path string) (*schedule.Calendar, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	decoder := json.NewDecoder(io.LimitReader(f, maxCalendar))
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	calendar := &schedule.Calendar{}
-	if err := decoder.Decode(calendar); err != nil {
+	if err = decoder.Decode(calendar); err == nil {
+		err = exactjson.Check(text, reflect.TypeFor[schedule.Calendar]())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := calendar.Validate(); err != nil {
