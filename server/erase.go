@@ -33,7 +33,7 @@ const settling = 3 * time.Second
 
 // erasure is how much was removed, by this request.
 type erasure struct {
-	Done bool `json:"done"` // else send it again, with Next as its cursor
+	Done bool `json:"done"` // else send it again, with Next as its cursor if there is one
 	catalog.Removed
 	Buckets int    `json:"buckets"`
 	Replays int    `json:"replays"`

@@ -245,6 +245,9 @@ func TestEraseLeavesNothing(t *testing.T) {
 		if again := must(c.EraseEntity(ctx, "alice", catalog.RefuseChildren))(t); again != (client.Erased{}) {
 			t.Errorf("erasing it again removed %+v", again)
 		}
+		if never := must(c.EraseEntity(ctx, "never-there", catalog.RefuseChildren))(t); never != (client.Erased{}) {
+			t.Errorf("erasing who was never there removed %+v", never)
+		}
 		if _, err := c.Entity(ctx, "alice"); !errors.Is(err, catalog.ErrNotFound) {
 			t.Errorf("%v", err)
 		}
