@@ -24,7 +24,7 @@ func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, e
 		return nil, false, err
 	}
 	if pooled, err = prepareDatabase(ctx, c, config.ConnConfig); err != nil {
-		return nil, false, fmt.Errorf("postgres: %w", explain(err))
+		return nil, false, fmt.Errorf("postgres: %w", c.explain(err))
 	}
 	pool, err = open(ctx, c, config, pooled)
 	return pool, pooled, err
@@ -34,7 +34,7 @@ func connect(ctx context.Context, c *Config) (pool *pgxpool.Pool, pooled bool, e
 func parse(c *Config) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(c.Address)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: address: %w", explain(err))
+		return nil, fmt.Errorf("postgres: address: %w", c.explain(err))
 	}
 	config.MaxConns = int32(c.MaxConns)
 	if c.TLS != nil {
@@ -68,7 +68,7 @@ func open(ctx context.Context, c *Config, config *pgxpool.Config, pooled bool) (
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %w", explain(err))
+		return nil, fmt.Errorf("postgres: %w", c.explain(err))
 	}
 	return pool, nil
 }
@@ -162,4 +162,14 @@ func explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; %s", err, hint)
+}
+
+// explain is for a schema that others change, too: then it has to be granted.
+func (c *Config) explain(err error) error {
+	var pg *pgconn.PgError
+	if !c.NoMigrate || !errors.As(err, &pg) || pg.Code != "42501" {
+		return explain(err)
+	}
+	return fmt.Errorf("%[1]w; let the user use the schema: GRANT USAGE ON SCHEMA %[2]s TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[2]s TO …; "+
+		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA %[2]s TO …", err, c.Schema)
 }

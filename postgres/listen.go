@@ -23,7 +23,7 @@ func (db *DB) CanListen() bool { return !db.pooled || db.Config.ListenAddress !=
 func (db *DB) Listen(ctx context.Context, channel string) (*pgx.Conn, error) {
 	config, err := db.Config.single(cmp.Or(db.Config.ListenAddress, db.Config.Address))
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Config.explain(err)
 	}
 	config.RuntimeParams["application_name"] = "sluice listening"
 	if config.ConnectTimeout == 0 {
@@ -31,7 +31,7 @@ func (db *DB) Listen(ctx context.Context, channel string) (*pgx.Conn, error) {
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Config.explain(err)
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))

@@ -75,12 +75,12 @@ func Migrate(ctx context.Context, config Config) (v Version, err error) {
 	}
 	parsed, err := config.single(config.Address)
 	if err != nil {
-		return v, fmt.Errorf("postgres: address: %w", explain(err))
+		return v, fmt.Errorf("postgres: address: %w", config.explain(err))
 	}
 	parsed.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := pgx.ConnectConfig(ctx, parsed)
 	if err != nil {
-		return v, fmt.Errorf("postgres: %w", explain(err))
+		return v, fmt.Errorf("postgres: %w", config.explain(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it has done its work
 	all, err := loadMigrations(config.Schema)
@@ -89,11 +89,11 @@ func Migrate(ctx context.Context, config Config) (v Version, err error) {
 	}
 	v.Newest = all[len(all)-1].version
 	if v.Have, _, err = schemaVersion(ctx, conn, config.Schema); err != nil {
-		return v, fmt.Errorf("postgres: %w", explain(err))
+		return v, fmt.Errorf("postgres: %w", config.explain(err))
 	}
 	if !config.NoMigrate {
 		if err := migrate(ctx, conn, config.Schema); err != nil {
-			return v, fmt.Errorf("postgres: %w", explain(err))
+			return v, fmt.Errorf("postgres: %w", config.explain(err))
 		}
 	}
 	return v, nil
