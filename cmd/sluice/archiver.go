@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,23 +27,34 @@ type archiver struct {
 	log     *slog.Logger
 }
 
-// archiveAudit archives the audit log when the node starts and every midnight, in
-// UTC, until it is closed. It does nothing without a folder.
-func (s *stack) archiveAudit(folder string, keep time.Duration, log *slog.Logger) error {
-	if folder == "" {
+// checkArchive reports what is wrong with the settings of an archive. said reports
+// which flags were given.
+func (f *serveFlags) checkArchive(said func(flag string) bool) error {
+	if f.auditFolder == "" {
+		if said("audit-keep") {
+			return errors.New("--audit-keep: is about --audit-archive, which is not given: nothing leaves the audit log")
+		}
 		return nil
 	}
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return fmt.Errorf("--audit-archive: %s: must be a folder", folder)
+	if info, err := os.Stat(f.auditFolder); err != nil || !info.IsDir() {
+		return fmt.Errorf("--audit-archive: %s: must be a folder", f.auditFolder)
 	}
-	if keep < 24*time.Hour {
+	if keep := time.Duration(f.auditKeep); keep < 24*time.Hour {
 		return fmt.Errorf("--audit-keep: %s: must be a day at least", keep)
+	}
+	return nil
+}
+
+// archiveAudit archives the audit log when the node starts and every midnight, in
+// UTC, until it is closed. It does nothing without a folder.
+func (s *stack) archiveAudit(folder string, keep time.Duration, log *slog.Logger) {
+	if folder == "" {
+		return
 	}
 	a := &archiver{s.catalog, folder, keep, log}
 	work := background.New()
 	s.closers = append(s.closers, work.Close)
 	work.Go(func() { daily(work.Life(), a.run) })
-	return nil
 }
 
 // daily calls do now and every midnight, in UTC.

@@ -96,6 +96,34 @@ func (d *database) sqlite(ctx context.Context, migrate string) (*sqlite.DB, erro
 	return sqlite.Open(ctx, path)
 }
 
+// leastMemory is the least that a process needs to be not always short of it.
+const leastMemory = 64 << 20
+
+// check reports settings that would have no effect, or none that anybody wants.
+// said reports which flags were given.
+func (p *places) check(said func(flag string) bool) error {
+	inMemory := p.store.address == "memory" || strings.HasPrefix(p.store.address, "memory:")
+	for _, about := range []struct {
+		ignored bool
+		flags   []string
+		why     string
+	}{
+		{inMemory, []string{"store-conns", "store-ca", "store-cert", "store-cert-key", "store-replica", "store-replicas"}, "is for a --store of Redis or PostgreSQL, and it is " + p.store.address},
+		{!inMemory, []string{"memory-buckets", "memory-bytes"}, "is for a --store in memory, and it is " + redacted(p.store.address)},
+		{p.replays.address == "", []string{"replays-conns", "replays-ca", "replays-cert", "replays-cert-key"}, "is about --replays, which is not given"},
+		{p.memoryBuckets <= 0, []string{"memory-buckets"}, "must be above 0; leave it out for 5 million"},
+		{p.memoryBytes <= 0, []string{"memory-bytes"}, "must be above 0; leave it out for 512 MiB"},
+		{p.processMemory < leastMemory, []string{"process-memory"}, fmt.Sprintf("must be at least %d (64 MiB): with less, memory would always be short", leastMemory)},
+	} {
+		for _, flag := range about.flags {
+			if about.ignored && said(flag) {
+				return fmt.Errorf("--%s: %s", flag, about.why)
+			}
+		}
+	}
+	return nil
+}
+
 // redacted is an address without its password.
 func redacted(address string) string {
 	if u, err := url.Parse(address); err == nil {

@@ -51,6 +51,9 @@ curl -i http://127.0.0.1:8080/`,
 			if f.upstream == "" {
 				return wrong(cmd, "--upstream is missing: want the address of the API, such as http://127.0.0.1:3000")
 			}
+			if err := f.places.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return f.serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -134,7 +137,11 @@ func (f *gatewayFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err
 		scheme = "https"
 	}
 	if f.admin != "" {
-		look = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics\n  look      sluice top --server %[1]s://%[2]s", scheme, reachable(run.address("admin-listen")))
+		who := ""
+		if !loopback(f.admin) && f.tokens == "" && f.clientCA == "" {
+			who = ": nobody may read them; name who may with --tokens or --tls-client-ca"
+		}
+		look = fmt.Sprintf("  metrics   %[1]s://%[2]s/metrics%[3]s\n  look      sluice top --server %[1]s://%[2]s", scheme, reachable(run.address("admin-listen")), who)
 		if name := s.gate.Policy().Namespace; name != catalog.DefaultNamespace {
 			look += " --namespace " + name
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,6 +49,9 @@ func (l *listening) openLog(w io.Writer) (*slog.Logger, *alarm.Hook, error) {
 	}
 	h = newSparing(tracing.LogHandler(h))
 	if l.webhook == "" {
+		if l.webhookSecret != "" || l.webhookPrivate {
+			return nil, nil, errors.New("--alarm-secret and --alarm-private are about --alarm-webhook, which is not given")
+		}
 		return slog.New(h), nil, nil
 	}
 	key, err := secret(l.webhookSecret)

@@ -132,6 +132,9 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 	if err != nil {
 		return err
 	}
+	if err := cmp.Or(f.places.check(said), f.checkArchive(said)); err != nil {
+		return err
+	}
 	if !said("store") && f.store.address == "memory" && f.catalog.isFile() {
 		f.store.address += ":" + f.catalog.address + ".buckets" // day and month quotas survive a restart
 	}
@@ -221,9 +224,7 @@ func (f *serveFlags) serve(ctx context.Context, said func(flag string) bool, std
 		return err
 	}
 	s.reloads = append(s.reloads, func() error { return f.readTokens(&access) })
-	if err := s.archiveAudit(f.auditFolder, time.Duration(f.auditKeep), log); err != nil {
-		return err
-	}
+	s.archiveAudit(f.auditFolder, time.Duration(f.auditKeep), log)
 	s.logHealth(time.Duration(f.healthLog), log)
 	run.work(targets.Run)
 	if err := run.until(ctx, s.reload); err != nil {

@@ -35,6 +35,38 @@ func TestSettingsThatWereRenamed(t *testing.T) {
 	}
 }
 
+// TestSettingsWithoutEffect are refused before anything listens, with what would
+// be right.
+func TestSettingsWithoutEffect(t *testing.T) {
+	dir := t.TempDir()
+	file := writeFile(t, dir, "file", "x")
+	for want, flags := range map[string][]string{
+		"--store-ca: is for a --store of Redis":                          {"--store-ca", file},
+		"--store-conns: is for a --store of Redis":                       {"--store-conns", "4", "--store", "memory"},
+		"--replays-ca: is about --replays":                               {"--replays-ca", file},
+		"--memory-bytes: is for a --store in memory, and it is redis://": {"--memory-bytes", "1000000000", "--store", "redis://127.0.0.1:1"},
+		"are about --alarm-webhook":                                      {"--alarm-secret", "0123456789abcdef"},
+		"only this machine or network":                                   {"--alarm-webhook", "http://10.1.2.3/"},
+		"--audit-keep: is about --audit-archive":                         {"--audit-keep", "30d"},
+		"--audit-keep: 1h0m0s: must be a day":                            {"--audit-keep", "1h", "--audit-archive", dir},
+		"must be a folder":                                               {"--audit-archive", file},
+		"--memory-buckets: must be above 0":                              {"--memory-buckets", "0"},
+		"--process-memory: must be at least 67108864":                    {"--process-memory", "1"},
+		"--admin-listen 0.0.0.0:0 is reachable from other machines":      {"--admin-listen", "0.0.0.0:0"},
+	} {
+		for _, command := range [][]string{{"serve"}, {"gateway", "--upstream", "http://127.0.0.1:1"}} {
+			if command[0] == "gateway" && (strings.Contains(flags[0], "audit") || strings.Contains(flags[0], "admin")) {
+				continue
+			}
+			var out, errs strings.Builder
+			args := append(append(command, "--listen", "127.0.0.1:0", "--catalog", filepath.Join(t.TempDir(), "db")), flags...)
+			if code := run(t.Context(), args, nil, &out, &errs); code != exitTrouble || !strings.Contains(errs.String(), want) || out.String() != "" {
+				t.Errorf("%v: exit %d: %s%s, want %q", args, code, &out, &errs, want)
+			}
+		}
+	}
+}
+
 // TestHintsThatCanBeTyped: a hint names the namespace of the policy, and a lease
 // of what is unlimited has no id to print.
 func TestHintsThatCanBeTyped(t *testing.T) {

@@ -45,6 +45,7 @@ func readTokens(path string) ([]server.Token, error) {
 		return nil, fmt.Errorf("--tokens: %s: names nobody", path)
 	}
 	var all []server.Token
+	whose := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		t := named[name]
 		role, known := map[string]server.Role{"read": server.RoleRead, "service": server.RoleService, "admin": server.RoleAdmin}[t.Role]
@@ -54,6 +55,10 @@ func readTokens(path string) ([]server.Token, error) {
 		if len(t.Secret) < server.MinSecret {
 			return nil, fmt.Errorf("--tokens: %s: %s: the secret must be at least %d bytes long", path, name, server.MinSecret)
 		}
+		if other, taken := whose[t.Secret]; taken {
+			return nil, fmt.Errorf("--tokens: %s: %s and %s have the same secret, so nobody could tell them apart", path, other, name)
+		}
+		whose[t.Secret] = name
 		all = append(all, server.Token{Name: name, Secret: t.Secret, Role: role})
 	}
 	return all, nil
@@ -92,6 +97,9 @@ func (f *serveFlags) access(standsIn bool) (server.Access, error) {
 		case !standsIn:
 			return a, fmt.Errorf("serve: --listen %s is reachable from other machines: name who may use it, with --tokens, --admin-token or --tls-client-ca", f.listen)
 		}
+	}
+	if f.admin != "" && !standsIn && !loopback(f.admin) && len(a.Tokens) == 0 && a.Named == nil && f.clientCA == "" {
+		return a, fmt.Errorf("serve: --admin-listen %s is reachable from other machines, and nobody could read metrics there: name who may, with --tokens, --admin-token or --tls-client-ca", f.admin)
 	}
 	if f.envoy != "" && !standsIn && f.clientCA == "" && !loopback(f.grpc) {
 		return a, fmt.Errorf("serve: --grpc-listen %s is reachable from other machines: name who may use it, with --tls-client-ca", f.grpc)

@@ -27,11 +27,12 @@ func TestNamedTokens(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for text, want := range map[string]string{
-		"alice: {role: king, secret: 0123456789abcdef}":            "alice: role",
-		"alice: {role: admin, secret: short}":                      "at least 16 bytes",
-		"alice: {role: admin, secret: 0123456789abcdef, scope: a}": "want lines such as",
-		"alice: 0123456789abcdef":                                  "want lines such as",
-		"{}":                                                       "names nobody",
+		"alice: {role: king, secret: 0123456789abcdef}":                                               "alice: role",
+		"alice: {role: admin, secret: short}":                                                         "at least 16 bytes",
+		"alice: {role: admin, secret: 0123456789abcdef, scope: a}":                                    "want lines such as",
+		"alice: 0123456789abcdef":                                                                     "want lines such as",
+		"bob: {role: read, secret: 0123456789abcdef}\nalice: {role: admin, secret: 0123456789abcdef}": "alice and bob have the same secret",
+		"{}": "names nobody",
 	} {
 		_, err := readTokens(writeFile(t, dir, "bad.yaml", text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123456789abcdef") {

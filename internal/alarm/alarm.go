@@ -82,6 +82,10 @@ func Open(config Config) (*Hook, error) {
 	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
 		return nil, errors.New("the webhook must be an address that begins with https:// or http://") // it may have a secret in it
 	}
+	literal := webhook.Public("", net.JoinHostPort(to.Hostname(), "1"), nil) // a name shows when it is looked up
+	if !config.Private && (to.Hostname() == "localhost" || errors.Is(literal, webhook.ErrPrivate)) {
+		return nil, errors.New("only this machine or network can reach the webhook's address: allow that, or name a public one")
+	}
 	h := &Hook{config: config, queue: make(chan post, mostWaiting), work: background.New()}
 	if config.Secret != "" {
 		key, err := webhook.Key(config.Secret)

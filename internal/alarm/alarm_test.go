@@ -151,7 +151,8 @@ func TestPrivateAddressesAreRefusedUnlessAllowed(t *testing.T) {
 	defer server.Close()
 	for _, private := range []bool{false, true} {
 		var lines bytes.Buffer
-		h, err := Open(Config{URL: server.URL + "/secret-path", Private: private, Log: slog.New(slog.NewTextHandler(&lines, nil))})
+		named := strings.Replace(server.URL, "127.0.0.1", "localhost.", 1) // which shows when it is looked up
+		h, err := Open(Config{URL: named + "/secret-path", Private: private, Log: slog.New(slog.NewTextHandler(&lines, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +170,8 @@ func TestPrivateAddressesAreRefusedUnlessAllowed(t *testing.T) {
 }
 
 func TestWrongSettings(t *testing.T) {
-	for _, config := range []Config{{URL: "hooks.example"}, {URL: "ftp://x/"}, {URL: "https://"}, {URL: "https://x/", Secret: "whsec_!"}} {
+	for _, config := range []Config{{URL: "hooks.example"}, {URL: "ftp://x/"}, {URL: "https://"}, {URL: "https://x/", Secret: "whsec_!"},
+		{URL: "http://127.0.0.1:1/"}, {URL: "https://[::1]/"}, {URL: "https://169.254.169.254/"}, {URL: "http://10.1.2.3/"}, {URL: "http://localhost:1/"}} {
 		if h, err := Open(config); err == nil {
 			t.Errorf("%+v was accepted", config)
 			h.Close()
