@@ -71,7 +71,8 @@ func (g *Gateway) drops(name string, trusted bool) bool {
 	case slices.Contains(policy.Overrides[:], plain):
 		return !slices.Contains(policies.Upstream.Pass, name)
 	}
-	return plain != name && (plain == "X-Real-Ip" || plain == requestid.Header || plain == "Authorization" || slices.Contains(policies.Identity.KeyHeaders, plain))
+	return plain != name && (plain == "X-Real-Ip" || plain == requestid.Header || plain == "X-Api-Key" ||
+		slices.ContainsFunc(policies.Identity.KeyHeaders, func(key string) bool { return strings.EqualFold(key, plain) }))
 }
 
 // modify lets each response have one word on limits: where the gate has set a
