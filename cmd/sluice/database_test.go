@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/postgres/postgrestest"
 	"github.com/sluice-go/sluice/redis/redistest"
+	"github.com/sluice-go/sluice/schedule"
 )
 
 // authority issues certificates that nobody else knows.
@@ -278,6 +279,11 @@ func TestPoolParametersDoNotKeepFromListening(t *testing.T) {
 		t.Fatal(err)
 	}
 	postgrestest.Eventually(t, "the catalog listens", func() bool { return s.catalog.Stats().Watching })
+	scheduler, err := schedule.New(schedule.Config{Store: s.slots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer scheduler.Close()
 	waiting, cancel := context.WithCancel(t.Context())
 	demand := sluice.Demand{Key: sluice.Key{Entity: "bob", Limit: "rpm"}, Limit: sluice.Per(1, time.Hour)}
 	ended := make(chan error, 2)
