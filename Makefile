@@ -109,6 +109,9 @@ soak: deps ## Run the tests SOAKCOUNT times (20) and fuzz for SOAKFUZZ each (2m)
 	@cd temporal && go test -count 1 -timeout 30m -v -run '^TestManyEventsEachOnce$$' . -args -temporal.events 2000
 	$(say) "$(SOAKWRITES) keyed writes under drops, time-outs and kills"
 	@go test -count 1 -timeout 1h -v -run '^TestWritesRunOnce$$' ./cmd/sluice -args -writes.count $(SOAKWRITES)
+	$(say) "events for a target, of servers that are killed"
+	@go test -count 1 -timeout 1h -v -run '^TestFleetCallsTarget$$' ./cmd/sluice -args -target.events 5000
+	@go test -count 1 -timeout 2h -v -run '^TestFleetCallsTarget$$' ./cmd/sluice -args -target.events 200000 -target.rate 2000
 	$(say) "$(SOAKNAMES) made-up names"
 	@go test -count 1 -timeout 2h -v -run '^TestMadeUpNames$$' ./cmd/sluice -args -names.count $(SOAKNAMES) -names.bound 100000
 	$(say) "fuzzing, $(SOAKFUZZ) each"
