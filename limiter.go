@@ -84,6 +84,10 @@ func (l *Limiter) Decide(ctx context.Context, t *Take, d *Decision) error {
 // decided tells the observer of a decision.
 func (l *Limiter) decided(t *Take, d *Decision, err error, took time.Duration) {
 	if l.observer != nil && !t.Peek {
+		if err == nil && d.Repeated { // its buckets are those of the first time
+			first := *t
+			first.Demands, t = d.Demands, &first
+		}
 		l.observer.Decided(t, d, err, took)
 		l.consumed(d, err, true)
 	}

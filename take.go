@@ -101,6 +101,12 @@ type Take struct {
 	// is a lease that was released.
 	ID string
 
+	// Asked, if set, is what the caller asked for in its own words, where the
+	// demands were looked up for it. Takes with one ID are the same if this is,
+	// whatever has become of the limits; if it is empty, they are if they want
+	// the same of the same buckets.
+	Asked string
+
 	// Keep is how long the store remembers ID, and how long a lease lives.
 	// 0 means [DefaultKeep] if there is an ID or a lease.
 	Keep time.Duration
@@ -109,7 +115,8 @@ type Take struct {
 	// passed. [Limiter.Acquire] sets it.
 	Lease bool
 
-	// Peek decides without consuming or remembering anything.
+	// Peek decides without consuming or remembering anything. With an ID that
+	// the store remembers, it gets the answer that Take would.
 	Peek bool
 
 	// UpTo grants as many whole tokens of the cost as are available, at least

@@ -248,9 +248,13 @@ func (l *Limiter) gaveUp(ctx context.Context, t *Take, resolve resolveFunc) (d D
 		}
 		return Decision{Allowed: err == nil}, err
 	}
-	peek := Take{Demands: t.Demands, UpTo: t.UpTo, Tier: t.Tier, Peek: true}
+	peek := Take{ID: t.ID, Asked: t.Asked, Demands: t.Demands, UpTo: t.UpTo, Tier: t.Tier, Peek: true}
 	if err := l.store.Take(ctx, &peek, &d); err != nil {
 		return Decision{}, fmt.Errorf("gave up waiting: %w: %w: %v", over, ErrUnavailable, err)
+	}
+	if d.Repeated { // it was taken meanwhile, under the same ID
+		l.decided(t, &d, nil, 0)
+		return d, d.Err()
 	}
 	if d.Allowed { // there is room just now
 		if d.Allowed, d.RetryAfter = false, time.Microsecond; d.Source != FromStore {

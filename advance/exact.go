@@ -96,7 +96,7 @@ func (s *Store) correct(dm *sluice.Demand, r *sluice.Result, at time.Time) {
 // wait for longer, because of what nodes hold, and reports whether the store had
 // better decide again.
 func (s *Store) returnHeld(ctx context.Context, t *sluice.Take, d *sluice.Decision) bool {
-	if d.Allowed || d.Source != sluice.FromStore { // what may have happened is not asked again
+	if d.Allowed || d.Repeated || d.Source != sluice.FromStore { // what may have happened is not asked again
 		return false
 	}
 	returned := false

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 const (
@@ -54,7 +55,7 @@ func (r *receipt) record(t *sluice.Take, d *sluice.Decision, at, expires int64) 
 func (r *receipt) replay(t *sluice.Take, d *sluice.Decision, now int64) {
 	results := append(d.Results[:0], r.decision.Results...)
 	*d = r.decision
-	d.Demands, d.Results = t.Demands, results
+	d.Demands, d.Results = bucket.Then(r.take.Demands, t.Demands), results
 	d.Repeated = true
 	d.Time = time.UnixMicro(now)
 	for i := range results {
@@ -62,14 +63,12 @@ func (r *receipt) replay(t *sluice.Take, d *sluice.Decision, now int64) {
 	}
 }
 
-// repeats reports whether t asks the same as the take that r is for. What is
-// only reported, and how long to remember, may differ.
-func (r *receipt) repeats(t *sluice.Take) bool {
-	return r.take.UpTo == t.UpTo && r.take.Lease == t.Lease &&
-		slices.EqualFunc(r.take.Demands, t.Demands, func(a, b sluice.Demand) bool {
-			return a.Key == b.Key && a.Limit == b.Limit && a.Charge() == b.Charge() &&
-				a.Shadow == b.Shadow && a.CountRefused == b.CountRefused
-		})
+// printOfDemands is the print of a take as if its caller had not said what it
+// asked for, as in snapshots of earlier versions.
+func printOfDemands(t *sluice.Take) []byte {
+	silent := *t
+	silent.Asked = ""
+	return bucket.Print(&silent)
 }
 
 func (r *receipt) size() int64 {
@@ -120,7 +119,7 @@ func (rs *receipts) keepUntil(id string, at int64) {
 	heap.Push(&rs.expiry, expiry{at: at, id: id})
 }
 
-// takeOnce takes unless a take with this id has been and still stands. One
+// takeOnce takes, or peeks, unless a take with this id has been and still stands. One
 // that was released is as if it had never been.
 func (s *Store) takeOnce(t *sluice.Take, d *sluice.Decision) error {
 	rs := s.receiptsOf(t.ID)
@@ -129,11 +128,14 @@ func (s *Store) takeOnce(t *sluice.Take, d *sluice.Decision) error {
 	now := s.clock.now()
 	s.expire(rs, now, 4)
 	if r := rs.byID[t.ID]; r != nil && r.expires > now && r.closed != sluice.Release {
-		if !r.repeats(t) {
+		if !bucket.Repeats(bucket.Print(&r.take), t, printOfDemands) {
 			return fmt.Errorf("take %q: %w", t.ID, sluice.ErrRequestMismatch)
 		}
 		r.replay(t, d, now)
 		return nil
+	}
+	if t.Peek {
+		return s.take(t, d, nil)
 	}
 	if s.kept.Load() >= maxReceipts || s.bytes.Load() >= 2*s.config.MaxBytes {
 		return fmt.Errorf("memory store: too many leases and request ids are kept: %w", sluice.ErrUnavailable)

@@ -14,7 +14,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	if t.ID != "" && !t.Peek {
+	if t.ID != "" {
 		return s.takeOnce(t, d)
 	}
 	if s.takePlain(t, d) {

@@ -43,7 +43,7 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 	if err := s.permit(r, c, q, namespace); err != nil {
 		return demands, err
 	}
-	*take = sluice.Take{ID: id, Peek: q.Peek, UpTo: q.UpTo, Priority: priority, Tier: q.Tier, Keep: time.Duration(q.Keep)}
+	*take = sluice.Take{ID: id, Asked: q.asked(costs), Peek: q.Peek, UpTo: q.UpTo, Priority: priority, Tier: q.Tier, Keep: time.Duration(q.Keep)}
 	demands, err = s.demands(r, namespace, take, q, demands, costs)
 	take.Demands = demands
 	if q.Wait != 0 {
@@ -53,6 +53,18 @@ func (s *server) plan(r *http.Request, c *caller, q *takeRequest, take *sluice.T
 		}
 	}
 	return demands, err
+}
+
+// asked is what makes a request with an id the same as another: not how long it
+// waits, nor what the limits are by now.
+func (q *takeRequest) asked(costs []sluice.LimitCost) string {
+	if q.id == "" {
+		return ""
+	}
+	if len(costs) == 0 {
+		costs = []sluice.LimitCost{{Cost: sluice.Tokens(1)}}
+	}
+	return fmt.Sprintf("%q %q %q %q", q.Entity, q.Resource, costs, q.Limits) // maps are printed in order
 }
 
 func (q *takeRequest) check() error {

@@ -63,8 +63,9 @@ func (m *Model) remember(t *sluice.Take, p *plan) {
 	}
 }
 
-// repeat gives the first take's answer again. What nodes hold is not
-// remembered.
+// repeat gives the first take's answer again, of the buckets and by the limits it
+// had. What nodes hold is not remembered, and what only says how to answer is as
+// it is now; buckets that are not asked for any more are not announced.
 func (r *receipt) repeat(t *sluice.Take, d *sluice.Decision, now int64) error {
 	if !r.same(t) {
 		return sluice.ErrRequestMismatch
@@ -76,21 +77,33 @@ func (r *receipt) repeat(t *sluice.Take, d *sluice.Decision, now int64) error {
 		answer.Results[i].Free = answer.Results[i].Remaining
 	}
 	answer.Time = time.UnixMicro(now)
-	answer.Demands = t.Demands
+	answer.Demands = slices.Clone(r.take.Demands)
+	for i := range answer.Demands {
+		dm := &answer.Demands[i]
+		now := slices.IndexFunc(t.Demands, func(o sluice.Demand) bool { return o.Key == dm.Key })
+		dm.Unannounced, dm.Cost = true, dm.Charge()
+		if now >= 0 {
+			dm.Unannounced, dm.Level = t.Demands[now].Unannounced, t.Demands[now].Level
+			if t.Demands[now].Charge() == dm.Cost {
+				dm.Cost = t.Demands[now].Cost
+			}
+		}
+	}
 	conclude(d, answer)
 	return nil
 }
 
-// same reports whether t asks the same as the take that r is for: the same
-// limits of the same buckets in the same order, charged and applied alike, up
-// to an amount or not, a lease or not. How long to remember, and what is only
-// reported, may differ from one attempt to the next.
+// same reports whether t asks for the same as the take that r is for, in its
+// caller's words or else in what it wants of which buckets: up to an amount or
+// not, and unless it only looks, a lease or not. The limits, how they are applied
+// and how long to remember may differ from one attempt to the next.
 func (r *receipt) same(t *sluice.Take) bool {
-	return r.take.UpTo == t.UpTo && r.take.Lease == t.Lease &&
-		slices.EqualFunc(r.take.Demands, t.Demands, func(a, b sluice.Demand) bool {
-			return a.Key == b.Key && a.Limit == b.Limit && a.Charge() == b.Charge() &&
-				a.Shadow == b.Shadow && a.CountRefused == b.CountRefused
-		})
+	if r.take.UpTo != t.UpTo || r.take.Lease != t.Lease && !t.Peek || r.take.Asked != t.Asked {
+		return false
+	}
+	return t.Asked != "" || slices.EqualFunc(r.take.Demands, t.Demands, func(a, b sluice.Demand) bool {
+		return a.Key == b.Key && a.Charge() == b.Charge()
+	})
 }
 
 // Settle changes or ends a lease.

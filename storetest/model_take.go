@@ -36,8 +36,8 @@ import (
 // The results are as of after the take. RetryAfter is 0 where it fits,
 // otherwise the wait for what was asked; Held is whether what was asked would
 // have fit but for what is held. A peek gets the answer that the take
-// would get, with nothing consumed and amounts as they are; it neither leaves
-// a recall mark nor looks at the ID.
+// would get, with nothing consumed and amounts as they are; it leaves
+// no recall mark and remembers no ID.
 func (m *Model) Take(_ context.Context, t *sluice.Take, d *sluice.Decision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ func (m *Model) Take(_ context.Context, t *sluice.Take, d *sluice.Decision) erro
 	if err != nil {
 		return err
 	}
-	if t.ID != "" && !t.Peek {
+	if t.ID != "" {
 		if r := m.remembered(t.ID, now); r != nil && !r.released() {
 			return r.repeat(t, d, now)
 		}

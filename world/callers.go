@@ -167,19 +167,19 @@ func (w *World) attempt(op *Op, i int) {
 		t.Ends = w.elapsed() + op.GiveUp
 		defer time.AfterFunc(op.GiveUp, cancel).Stop()
 	}
-	if t.Waited = op.Kind == OpWait || op.Kind == OpQueue; t.Waited {
+	if t.Waited = op.Kind == OpWait || op.Kind == OpQueue || op.Kind == OpRepeat && op.Patience >= time.Second; t.Waited {
 		take.Resolve = func(_ context.Context, take *sluice.Take) error {
 			take.Demands = w.demands(op)
 			return nil
 		}
 	}
 	if !w.ask(ctx, t, slot, func(n *node, ctx context.Context) (d sluice.Decision, err error) {
-		switch op.Kind {
-		case OpWait:
-			return n.limiter.Wait(ctx, *take)
-		case OpQueue:
+		switch {
+		case op.Kind == OpQueue:
 			_, d, err = n.limiter.WaitAcquire(ctx, *take)
 			return d, err
+		case t.Waited:
+			return n.limiter.Wait(ctx, *take)
 		}
 		err = n.limiter.Decide(ctx, take, &d)
 		return d, err

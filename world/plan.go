@@ -57,7 +57,7 @@ const (
 	OpQueue                // wait for a lease, and settle later
 	OpRefund               // take, and give some of it back later
 	OpDebt                 // consume without asking
-	OpRepeat               // the same id again and again, on several nodes
+	OpRepeat               // the same id again and again, on several nodes, some in line
 	OpReset                // make a bucket new
 	OpErase                // forget an entity
 )
@@ -191,7 +191,7 @@ func newOp(r *rand.Rand, n int, p *Plan) Op {
 		}
 	case OpRepeat:
 		op.Times, op.Gap = 2+r.IntN(4), between(r, time.Microsecond, 600*time.Millisecond)
-		op.Patience = pick(r, 0, 0, between(r, time.Millisecond, 100*time.Millisecond))
+		op.Patience = pick(r, 0, 0, between(r, time.Millisecond, 100*time.Millisecond), between(r, time.Second, 3*time.Second))
 	}
 	if lease || op.Kind == OpRefund {
 		op.Steps = newSteps(r, p, &op)

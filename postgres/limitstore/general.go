@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 	"github.com/sluice-go/sluice/postgres"
 )
 
@@ -143,7 +144,7 @@ func (a *generalArgs) add(r *request) {
 	a.ids = append(a.ids, postgres.Text(t.ID))
 	var print []byte
 	if t.ID != "" {
-		print = fingerprint(t)
+		print = bucket.Print(t)
 	}
 	a.prints = append(a.prints, print)
 	a.nodes, a.seqs = append(a.nodes, int64(t.Ticket.ID.Node)), append(a.seqs, int64(t.Ticket.ID.Seq))
@@ -177,9 +178,8 @@ func setFlags(d *sluice.Demand, flags int16) {
 	d.Level = sluice.Level(flags >> levelShift & 7)
 }
 
-// fingerprint tells takes apart that use the same id: what they ask of which
-// buckets under which limits, and how.
-func fingerprint(t *sluice.Take) []byte {
+// oldPrint is what earlier versions told takes with one id apart by.
+func oldPrint(t *sluice.Take) []byte {
 	h := sha256.New()
 	number := func(n int64) {
 		var b [8]byte

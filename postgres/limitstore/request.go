@@ -15,6 +15,13 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
+	if t.ID != "" {
+		return s.takeOnce(ctx, t, d)
+	}
+	return s.take(ctx, t, d)
+}
+
+func (s *Store) take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
 	r, err := s.newRequest(t)
 	if err != nil {
 		return err

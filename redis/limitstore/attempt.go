@@ -139,12 +139,30 @@ func (s *Store) takePart(ctx context.Context, t *sluice.Take, which []int, a *at
 		if err != nil {
 			return err
 		}
-		if err := readTake(reply, r, &sub, &d); err != nil {
+		err = readTake(reply, r, &sub, &d)
+		if err == nil && d.Repeated || errors.Is(err, sluice.ErrRequestMismatch) {
+			return s.repeatPart(ctx, partKey(r.keys[0], a.name), &sub, &d)
+		}
+		if err != nil {
 			return err
 		}
 		return s.acknowledgment(r, &d)
 	})
 	return &d, err
+}
+
+// repeatPart answers for a part that was taken before in the same attempt, whose
+// name nobody else has.
+func (s *Store) repeatPart(ctx context.Context, key string, t *sluice.Take, d *sluice.Decision) error {
+	r, err := s.readReceipt(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case r == nil || len(r.results) != len(t.Demands):
+		return errOvertaken
+	}
+	s.replay(t, d, r)
+	return nil
 }
 
 // neverPasses reports whether one of the demands is more than its bucket can

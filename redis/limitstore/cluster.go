@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // takeInCluster decides a take that has an id or is over several records.
@@ -15,13 +16,33 @@ func (s *Store) takeInCluster(ctx context.Context, t *sluice.Take, d *sluice.Dec
 	}
 	groups := byRecord(len(t.Demands), func(i int) *sluice.Key { return &t.Demands[i].Key })
 	if t.Peek {
-		_, err := s.peekParts(ctx, t, groups, d)
-		return err
+		if _, err := s.peekParts(ctx, t, groups, d); err != nil || t.ID == "" {
+			return err
+		}
+		return s.peekRepeated(ctx, t, d)
 	}
 	if t.UpTo && len(groups) > 1 {
 		return s.takeUpTo(ctx, t, groups, d)
 	}
 	return s.takeAs(ctx, t, t, groups, d)
+}
+
+// peekRepeated answers a peek by the take that its id is of, if there was one.
+func (s *Store) peekRepeated(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	dir, err := s.readDirectory(ctx, t.ID)
+	if err != nil || dir == nil {
+		return err
+	}
+	first := sluice.Decision{}
+	found, err := s.repeated(ctx, t, dir, &first)
+	if err != nil || !found {
+		return err
+	}
+	if !bucket.Repeats(dir.Print, t, oldPrint) {
+		return sluice.ErrRequestMismatch
+	}
+	*d = first
+	return nil
 }
 
 // takeAs takes, part by part, in the place of the take that was asked for. It
@@ -37,9 +58,21 @@ func (s *Store) takeAs(ctx context.Context, asked, t *sluice.Take, groups [][]in
 			// One call decides; the directory only says where.
 			dir.Status, life = taken, t.Keep+longer
 		}
+		mine := dir
 		dir, err := s.begin(ctx, t.ID, dir, life)
 		if err != nil {
 			return err
+		}
+		if dir != mine {
+			if found, err := s.repeated(ctx, asked, dir, d); err != nil || found {
+				return err
+			}
+			if !dir.samePlaces(mine) { // nobody goes on with it
+				if err := s.replace(ctx, t.ID, dir); err != nil && !errors.Is(err, errOvertaken) {
+					return err
+				}
+				continue
+			}
 		}
 		if asked != t {
 			t = exactly(asked, dir.Parts[0].Demands[0].Cost) // as the first time
@@ -50,6 +83,18 @@ func (s *Store) takeAs(ctx context.Context, asked, t *sluice.Take, groups [][]in
 		}
 	}
 	return errUnderWay
+}
+
+// replace has an attempt of other buckets given up, so that another can begin: the
+// limits that apply have changed since.
+func (s *Store) replace(ctx context.Context, id string, dir *directory) error {
+	if dir.Status == taken { // of one part, which was refused or is on its way
+		dir = &directory{
+			Version: version, Status: pending, Attempt: dir.Attempt, Print: dir.Print, Parts: dir.Parts,
+			Resumable: true, text: dir.text,
+		}
+	}
+	return s.giveUp(ctx, &attempt{name: dir.Attempt, id: id, dir: dir})
 }
 
 // takeUpTo looks how much all records together would grant, and then takes
@@ -72,8 +117,10 @@ func (s *Store) takeUpTo(ctx context.Context, t *sluice.Take, groups [][]int, d 
 		if err := s.takeAs(ctx, t, exact, groups, d); err != nil {
 			return err
 		}
-		d.Demands = t.Demands
-		d.Conclude()
+		if !d.Repeated {
+			d.Demands = t.Demands
+			d.Conclude()
+		}
 		return nil
 	}
 	// Some demands may count even if refused.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 	"github.com/sluice-go/sluice/redis"
 )
 
@@ -31,7 +32,8 @@ type directory struct {
 	Resumable bool `json:",omitempty"`
 	GivenUp   bool `json:",omitempty"` // by whoever took part by part; not all may be given back yet
 
-	text string // as it is stored, to swap it by
+	text  string       // as it is stored, to swap it by
+	asked *sluice.Take // of a new one
 }
 
 const (
@@ -56,7 +58,7 @@ type partDemand struct {
 
 // newDirectory is one for a take that is done as t.
 func newDirectory(asked, t *sluice.Take, groups [][]int) *directory {
-	dir := &directory{Version: version, Status: pending, Attempt: newAttempt(), Print: fingerprint(asked), Resumable: true}
+	dir := &directory{Version: version, Status: pending, Attempt: newAttempt(), Print: printOf(asked), Resumable: true, asked: asked}
 	for _, which := range groups {
 		p := part{Record: []byte(recordKey(&t.Demands[which[0]].Key))}
 		for _, i := range which {
@@ -208,7 +210,7 @@ func (s *Store) inTheWay(ctx context.Context, old, dir *directory) (bool, error)
 		}
 		return false, nil
 	}
-	same, used := string(old.Print) == string(dir.Print), old.Status != undone
+	same, used := bucket.Repeats(old.Print, dir.asked, oldPrint), old.Status != undone
 	if used && (!same || s.db.Config.Clock != nil && len(old.Parts) > 1) {
 		var err error
 		if used, err = s.usedBy(ctx, old); err != nil {

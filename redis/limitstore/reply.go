@@ -44,11 +44,10 @@ func replySize(s string, r *request) int {
 	switch status := s[0]; {
 	case status&states != 0: // a status in front of each part
 		size = len(r.args) + n*stateSize
-	case status&^repeated <= allowed:
-		size = answerSize + n*resultSize
-		if status&repeated == 0 {
-			size += n * moreSize
-		}
+	case status&repeated != 0: // as many as there were
+		return len(s)
+	case status <= allowed:
+		size = answerSize + n*(resultSize+moreSize)
 	}
 	if size > len(s) {
 		return 0
@@ -85,29 +84,27 @@ func readTake(reply string, r *request, t *sluice.Take, d *sluice.Decision) erro
 			return err
 		}
 	}
+	if reply[0]&(states|repeated) == repeated {
+		*d = sluice.Decision{Repeated: true, Time: time.UnixMicro(readNumber(reply[1:])), Results: d.Results[:0]}
+		return nil // the receipt says the rest
+	}
 	*d = sluice.Decision{
-		Allowed:  reply[0]&1 != 0,
-		Source:   sluice.FromStore,
-		Repeated: reply[0]&repeated != 0,
-		ID:       t.ID,
-		Demands:  t.Demands,
-		Results:  slices.Grow(d.Results[:0], n)[:n],
+		Allowed: reply[0]&1 != 0,
+		Source:  sluice.FromStore,
+		ID:      t.ID,
+		Demands: t.Demands,
+		Results: slices.Grow(d.Results[:0], n)[:n],
 	}
 	var at int64
 	if reply[0]&states != 0 {
 		at = readStates(reply, r, t, d)
 	} else {
 		at = readNumber(reply[1:])
-		rest := ""
-		if !d.Repeated {
-			rest = reply[answerSize+n*resultSize:]
-		}
+		rest := reply[answerSize+n*resultSize:]
 		for i := range n {
 			res := &d.Results[r.demand(i)]
 			readResult(reply[answerSize+i*resultSize:], res)
-			if rest != "" {
-				readMore(rest[i*moreSize:], res)
-			}
+			readMore(rest[i*moreSize:], res)
 		}
 	}
 	d.Time = time.UnixMicro(at)

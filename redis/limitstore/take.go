@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 )
 
 // Options of a take, as in take.lua.
@@ -26,9 +27,17 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	if err := s.db.Ready(ctx); err != nil {
 		return err
 	}
-	if s.db.Cluster && (t.ID != "" && !t.Peek || !oneRecord(t.Demands)) {
+	if s.db.Cluster && (t.ID != "" || !oneRecord(t.Demands)) {
 		return s.takeInCluster(ctx, t, d)
 	}
+	if t.ID != "" {
+		return s.takeOnce(ctx, t, d)
+	}
+	return s.takeWith(ctx, t, d)
+}
+
+// takeWith decides t in one call, with the windows of its calendar limits.
+func (s *Store) takeWith(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
 	for i := range t.Demands {
 		if t.Demands[i].Limit.Calendar != sluice.NoCalendar {
 			return s.withWindows(func(now int64) error { return s.take(ctx, t, d, now) })
@@ -103,7 +112,7 @@ func takeHeader(t *sluice.Take) []byte {
 	b := append(header(fullTake), options)
 	b = appendNumber(b, t.Ticket.Rank.Microseconds())
 	b = appendNumber(b, t.Keep.Microseconds())
-	b = append(b, fingerprint(t)...)
+	b = append(b, printOf(t)...)
 	b = append(b, digest(t.ID)...)
 	return appendHoldID(b, t.Ticket.ID)
 }
@@ -114,11 +123,16 @@ func digest(id string) []byte {
 	return sum[:16]
 }
 
-// fingerprint tells takes with one id apart.
-func fingerprint(t *sluice.Take) []byte {
+// printOf tells takes with one id apart.
+func printOf(t *sluice.Take) []byte {
 	if t.ID == "" {
 		return make([]byte, 16)
 	}
+	return bucket.Print(t)
+}
+
+// oldPrint is what earlier versions told them apart by.
+func oldPrint(t *sluice.Take) []byte {
 	h := sha256.New()
 	var b []byte
 	b = append(b, boolByte(t.Lease), boolByte(t.UpTo))
