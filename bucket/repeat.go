@@ -42,9 +42,9 @@ func Repeats(print []byte, t *sluice.Take, old func(*sluice.Take) []byte) bool {
 	if same(t) {
 		return true
 	}
-	leased := *t
-	leased.Lease = !t.Lease
-	return t.Peek && same(&leased)
+	other := *t
+	other.Lease = !t.Lease
+	return t.Peek && same(&other)
 }
 
 // Then are the demands of a take that is repeated as they were the first time.
