@@ -3,7 +3,6 @@ package wiretest
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -36,7 +35,9 @@ func Write(t testing.TB, address, text string) (*http.Response, string) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Minute)) //nolint:errcheck // then reading fails
-	fmt.Fprint(conn, text)
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatalf("%.60q: %v", text, err)
+	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	return read(t, response, err, text)
 }
