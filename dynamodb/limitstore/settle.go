@@ -129,6 +129,7 @@ func (c *change) settle(st *sluice.Settlement, d *sluice.Decision) error {
 	}
 	for i := range places {
 		p, change := &places[i], costs[i]-r.charges[i]
+		demands[i].Cost = sluice.Thousandths(costs[i])
 		consumed, returned := int64(0), int64(0)
 		flies, flew := p.spec.Limit.Algorithm == sluice.Concurrency, r.demands[i].Limit.Algorithm == sluice.Concurrency
 		switch {
