@@ -12,6 +12,13 @@ import (
 // exact has the store decide.
 func (s *Store) exact(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
 	s.stats.exact.Add(1)
+	if t.UpTo && !t.Peek { // what is in our own hand is there, too
+		keys := make([]sluice.Key, len(t.Demands))
+		for i := range t.Demands {
+			keys[i] = t.Demands[i].Key
+		}
+		s.handIn(ctx, keys)
+	}
 	sent, _ := s.clock.now()
 	err := s.inner.Take(ctx, t, d)
 	if err == nil && !t.Peek && s.returnHeld(ctx, t, d) {

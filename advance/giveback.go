@@ -214,7 +214,7 @@ func (s *Store) handIn(ctx context.Context, keys []sluice.Key) {
 		sh.mu.Unlock()
 	}
 	if err := s.report(ctx, returns); err != nil {
-		s.config.Log.Debug("held tokens not returned before a refund or a reset", "holds", len(returns), "error", err)
+		s.config.Log.Debug("held tokens not returned before a call that depends on what was spent", "holds", len(returns), "error", err)
 	}
 }
 

@@ -85,3 +85,16 @@ func TestARefusalThatTheLineOvertook(t *testing.T) {
 		time.Sleep(2 * time.Second)
 	})
 }
+
+// TestUpToGrantsWhatIsInHand: a take up to an amount gets what its own node holds
+// of the bucket, too.
+func TestUpToGrantsWhatIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := holder(t, func(s sluice.Store) sluice.Store { return s })
+		take(t, l, demand("a", "100/hour"))
+		synctest.Wait()
+		if d, err := l.TakeUpTo(t.Context(), costing(demand("a", "100/hour"), 100)); err != nil || d.Granted != sluice.Tokens(99) {
+			t.Errorf("%s granted, %v, want 99", d.Granted, err)
+		}
+	})
+}
