@@ -114,16 +114,12 @@ func (s *server) standing(w http.ResponseWriter, r *http.Request, own bool, key 
 		}
 		for i := range inUse {
 			if b := &inUse[i]; !own && b.Key.Resource == resource && !slices.Contains(keys, b.Key) {
-				l := s.leftover(b)
-				if l.Alarm.Worse(answer.Alarm) {
-					answer.Alarm = l.Alarm
-				}
-				answer.Limits, keys = append(answer.Limits, l), append(keys, b.Key)
+				answer.Limits, keys = append(answer.Limits, s.leftover(b)), append(keys, b.Key)
 			}
 		}
 	}
-	if len(answer.Limits) == 0 {
-		answer.Alarm = catalog.AlarmNone
+	if !slices.ContainsFunc(answer.Limits, func(l client.LimitStatus) bool { return l.Level != "none" }) {
+		answer.Alarm = catalog.AlarmNone // nothing is in force
 	}
 	waiting := s.waiting(r.Context(), keys, answer.Resource)
 	for i, a := range s.activities(r.Context(), who.Namespace, keys) {

@@ -3,7 +3,9 @@ package server_test
 import (
 	"testing"
 
+	"github.com/sluice-go/sluice"
 	"github.com/sluice-go/sluice/catalog"
+	"github.com/sluice-go/sluice/client"
 )
 
 // TestARequestIsRepeatedWhateverTheLimitsAre: the same request with the same key
@@ -29,5 +31,19 @@ func TestARequestIsRepeatedWhateverTheLimitsAre(t *testing.T) {
 				t.Errorf("%d %s; want that the key is of another request", r.status, r.body)
 			}
 		})
+	}
+}
+
+// TestALimitThatIsGoneRaisesNoAlarm: its bucket is shown, but the alarm of the
+// entity is that of the limits in force.
+func TestALimitThatIsGoneRaisesNoAlarm(t *testing.T) {
+	s := stage(t, nil)
+	c, ctx := s.admin(t), t.Context()
+	must(c.SetLimits(ctx, catalog.Scope{}, limits("old", "10/hour"), 0))(t)
+	must(c.Take(ctx, client.Take{Entity: "alice", Resource: "api", Cost: sluice.Tokens(10)}))(t)
+	must(c.SetLimits(ctx, catalog.Scope{}, limits("new", "1000/hour"), 0))(t)
+	got := s.raw(t, "GET", "/v1/status/alice/api", "", bearer(adminToken))
+	if got.json["alarm"] != "ok" || len(got.json["limits"].([]any)) != 2 {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
