@@ -179,10 +179,13 @@ func TestAnswersAreOfOnePolicy(t *testing.T) {
 		closes(t, gate)
 		c.Gate = gate
 	})
+	if err := s.catalog.Declare(policies[0].Namespace, policies[0].Declared); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan struct{})
 	var reloads sync.WaitGroup
 	reloads.Go(func() {
-		for i := 0; ; i++ {
+		for i := 1; ; i++ {
 			select {
 			case <-done:
 				return
