@@ -23,6 +23,7 @@ type change struct {
 	now     int64
 	items   map[subject]*item
 	receipt *receiptItem // nil if the call is about none
+	first   bool         // it was decided as if there were no receipt
 	room    []sluice.Key // buckets that get more of it
 }
 
@@ -84,6 +85,17 @@ func (s *Store) changeLocked(ctx context.Context, keys []dynamodb.Key, subjects 
 		}
 		if err != nil {
 			return err
+		}
+		if c.first && len(puts) == 0 {
+			// No condition has proved that there was none when the items were read.
+			after := images{}
+			if err := s.read(ctx, keysOf(c.receipt.key), after); err != nil {
+				return err
+			}
+			if readReceipt(id, after[c.receipt.key]).version != c.receipt.version {
+				seen = after
+				continue
+			}
 		}
 		s.saw(c)
 		if err = s.write(ctx, puts, checks, seen); !errors.Is(err, dynamodb.ErrChanged) {

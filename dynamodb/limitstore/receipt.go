@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/sluice-go/sluice"
+	"github.com/sluice-go/sluice/bucket"
 	"github.com/sluice-go/sluice/dynamodb"
 )
 
@@ -33,7 +34,7 @@ type receiptItem struct {
 // receipt is what is kept of a take that had an effect and has an id: what to answer
 // to a repetition and, for a lease, what was charged.
 type receipt struct {
-	upTo    bool
+	print   []byte // see bucket.Print
 	allowed bool
 	lease   bool          // it can be settled
 	closed  sluice.Action // Commit or Release, once one came; else Adjust
@@ -42,7 +43,6 @@ type receipt struct {
 	demands []sluice.Demand
 	results []sluice.Result
 	charges []int64 // what it costs now
-	asLease bool    // whether the take asked for one
 }
 
 // readReceipt reads the item of an id, nil if there is none.
@@ -81,7 +81,7 @@ func (r *receiptItem) write() dynamodb.Item {
 func newReceipt(t *sluice.Take, d *sluice.Decision, at, expires int64) *receipt {
 	effect := d.Allowed
 	r := &receipt{
-		upTo: t.UpTo, asLease: t.Lease, allowed: d.Allowed, lease: t.Lease && d.Allowed, taken: at, expires: expires,
+		print: bucket.Print(t), allowed: d.Allowed, lease: t.Lease && d.Allowed, taken: at, expires: expires,
 		demands: slices.Clone(t.Demands), results: slices.Clone(d.Results),
 	}
 	for i := range d.Results {
@@ -95,33 +95,29 @@ func newReceipt(t *sluice.Take, d *sluice.Decision, at, expires int64) *receipt 
 	return r
 }
 
-// repeats reports whether t asks the same as the take that r is for. What is only
-// reported, and how long to remember, may differ.
-func (r *receipt) repeats(t *sluice.Take) bool {
-	return r.upTo == t.UpTo && r.asLease == t.Lease &&
-		slices.EqualFunc(r.demands, t.Demands, func(a, b sluice.Demand) bool {
-			return a.Key == b.Key && a.Limit == b.Limit && a.Charge() == b.Charge() &&
-				a.Shadow == b.Shadow && a.CountRefused == b.CountRefused
-		})
-}
-
-// replay answers a repetition. What nodes hold is not remembered.
-func (r *receipt) replay(t *sluice.Take, d *sluice.Decision, now int64) {
+// replay answers a take that is repeated, of the buckets it had the first time. What
+// nodes hold is not remembered.
+func (r *receipt) replay(t *sluice.Take, d *sluice.Decision, now int64) error {
+	if !bucket.Repeats(r.print, t, bucket.Print) { // no earlier version told takes apart otherwise
+		return fmt.Errorf("take %q: %w", t.ID, sluice.ErrRequestMismatch)
+	}
 	results := append(d.Results[:0], r.results...)
 	for i := range results {
 		results[i].Free = results[i].Remaining
 	}
 	*d = sluice.Decision{
 		Allowed: r.allowed, ID: t.ID, Repeated: true, Source: sluice.FromStore, Time: time.UnixMicro(now),
-		Demands: t.Demands, Results: results,
+		Demands: bucket.Then(r.demands, t.Demands), Results: results,
 	}
 	d.Conclude()
+	return nil
 }
 
 func encodeReceipt(r *receipt) []byte {
 	w := &writer{}
 	w.number(binaryVersion)
-	w.number(flags(r.upTo, r.asLease, r.allowed, r.lease))
+	w.text(string(r.print))
+	w.number(flags(r.allowed, r.lease))
 	w.number(int64(r.closed))
 	w.number(r.taken)
 	w.number(r.expires)
@@ -134,7 +130,9 @@ func encodeReceipt(r *receipt) []byte {
 		w.text(dm.Key.Limit)
 		w.limit(dm.Limit)
 		w.number(dm.Cost.Thousandths())
-		w.number(flags(dm.Shadow, dm.CountRefused, res.Fits, res.Held))
+		w.number(flags(dm.Shadow, dm.CountRefused, dm.Critical, res.Fits, res.Held))
+		w.number(int64(dm.OnUnavailable))
+		w.number(int64(dm.Level))
 		w.number(res.Consumed.Thousandths())
 		w.number(res.Remaining.Thousandths())
 		w.number(int64(res.RetryAfter))
@@ -149,8 +147,8 @@ func decodeReceipt(b []byte) (*receipt, error) {
 	if in.number() > binaryVersion {
 		return nil, errVersion
 	}
-	r := &receipt{}
-	unflag(in.number(), &r.upTo, &r.asLease, &r.allowed, &r.lease)
+	r := &receipt{print: []byte(in.text())}
+	unflag(in.number(), &r.allowed, &r.lease)
 	r.closed, r.taken, r.expires = sluice.Action(in.number()), in.number(), in.number()
 	for range in.count() {
 		var dm sluice.Demand
@@ -158,7 +156,8 @@ func decodeReceipt(b []byte) (*receipt, error) {
 		dm.Key = sluice.Key{Namespace: in.text(), Entity: in.text(), Resource: in.text(), Limit: in.text()}
 		dm.Limit = in.limit()
 		dm.Cost = sluice.Thousandths(in.number())
-		unflag(in.number(), &dm.Shadow, &dm.CountRefused, &res.Fits, &res.Held)
+		unflag(in.number(), &dm.Shadow, &dm.CountRefused, &dm.Critical, &res.Fits, &res.Held)
+		dm.OnUnavailable, dm.Level = sluice.OnUnavailable(in.number()), sluice.Level(in.number())
 		res.Consumed, res.Remaining = sluice.Thousandths(in.number()), sluice.Thousandths(in.number())
 		res.RetryAfter, res.ResetAfter = time.Duration(in.number()), time.Duration(in.number())
 		r.demands, r.results, r.charges = append(r.demands, dm), append(r.results, res), append(r.charges, in.number())

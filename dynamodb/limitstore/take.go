@@ -2,7 +2,6 @@ package limitstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,11 +23,7 @@ func (s *Store) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) er
 	if isPlain(t) {
 		return s.takePlain(ctx, t, specs, d)
 	}
-	id := t.ID
-	if t.Peek {
-		id = ""
-	}
-	return s.change(ctx, subjects(t.Demands), id, func(c *change) error {
+	return s.change(ctx, subjects(t.Demands), t.ID, func(c *change) error {
 		if c.receipt == nil {
 			_, err := c.take(t, specs, d)
 			return err
@@ -48,22 +43,19 @@ func subjects(demands []sluice.Demand) []subject {
 	return all
 }
 
-// takeOnce takes unless a take with this id has been and still stands. One that was
-// released is as if it had never been.
+// takeOnce takes, or peeks, unless a take with this id has been and still stands. One
+// that was released is as if it had never been.
 func (c *change) takeOnce(t *sluice.Take, specs []*bucket.Spec, d *sluice.Decision) error {
 	r, err := c.receipt.valid(c.now)
 	if err != nil {
 		return err
 	}
 	if r != nil && r.closed != sluice.Release {
-		if !r.repeats(t) {
-			return fmt.Errorf("take %q: %w", t.ID, sluice.ErrRequestMismatch)
-		}
-		r.replay(t, d, c.now)
-		return nil
+		return r.replay(t, d, c.now)
 	}
+	c.first = true
 	at, err := c.take(t, specs, d)
-	if err != nil {
+	if err != nil || t.Peek {
 		return err
 	}
 	if r := newReceipt(t, d, at, at+t.Keep.Microseconds()); r != nil {
