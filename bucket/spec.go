@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice"
@@ -74,6 +75,16 @@ type Ext struct {
 	// RecallCost was refused for what is held.
 	Recalled   int64
 	RecallCost int64
+}
+
+// Clone returns a copy that shares nothing with x, and nil if x is nil.
+func (x *Ext) Clone() *Ext {
+	if x == nil {
+		return nil
+	}
+	c := *x
+	c.Counts, c.Holders, c.Holds, c.Tickets = slices.Clone(x.Counts), slices.Clone(x.Holders), slices.Clone(x.Holds), slices.Clone(x.Tickets)
+	return &c
 }
 
 // Holder is a lease that is in flight under a concurrency limit. A [Hold] is

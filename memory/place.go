@@ -85,7 +85,7 @@ func (s *Store) look(places []place, demands []sluice.Demand, now int64) (int, e
 			}
 			// The state is written only if the take writes, so what it points
 			// to is not touched here.
-			p.state.Ext = cloneExt(p.state.Ext)
+			p.state.Ext = p.state.Ext.Clone()
 			p.spec.Adopt(&p.state, from, now)
 			p.repaced = p.spec.Repaces(from)
 			p.view = p.spec.View(&p.state, now)

@@ -1,10 +1,6 @@
 package memory
 
-import (
-	"slices"
-
-	"github.com/sluice-go/sluice/bucket"
-)
+import "github.com/sluice-go/sluice/bucket"
 
 // recordSize is what a record with an entity of that length takes up, with its
 // share of the tags and of what is allocated ahead.
@@ -23,13 +19,4 @@ func extSize(x *bucket.Ext) int64 {
 	}
 	const header, holder, hold, ticket = 128, 64, 32, 40 // a holder with an id of the usual length
 	return header + 8*int64(cap(x.Counts)) + holder*int64(cap(x.Holders)) + hold*int64(cap(x.Holds)) + ticket*int64(cap(x.Tickets))
-}
-
-func cloneExt(x *bucket.Ext) *bucket.Ext {
-	if x == nil {
-		return nil
-	}
-	c := *x
-	c.Counts, c.Holders, c.Holds, c.Tickets = slices.Clone(x.Counts), slices.Clone(x.Holders), slices.Clone(x.Holds), slices.Clone(x.Tickets)
-	return &c
 }

@@ -162,7 +162,7 @@ func (s *Store) copyRecord(records []savedRecord, t *table, at int, now int64) [
 		st := t.read(at, i)
 		v := l.spec.View(&st, now)
 		idle = idle && v.Idle()
-		st.Ext = cloneExt(st.Ext)
+		st.Ext = st.Ext.Clone()
 		key := sc.key(entity, i)
 		records = append(records, savedRecord{Key: &key, Limit: &l.limit, State: &st})
 	}

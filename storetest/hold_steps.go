@@ -65,6 +65,10 @@ func holdSteps() []Check {
 			{0, hold(7, 5*time.Second, on("d", "10/day UTC", 4), 0), "held 4 for 5s, 10 left, 6 free"},
 			{0, rehold(8, 5*time.Second, on("d", "10/day UTC", 0), 11, 7, 4), "nothing, 6 left, 6 free, never"},
 		}, needs: sluice.CanList},
+		{name: "hold: twice in one call, of a bucket that had another limit", steps: []step{
+			{0, hold(3, time.Second, on("a", "20/hour", 8), 0), "held 8 for 1s, 20 left, 12 free"},
+			{time.Second, holdTwice(on("a", "20/minute fixed", 20), 20), "nothing, 12 left, 12 free, retry in 28.5995s | nothing, 12 left, 12 free, retry in 28.5995s"},
+		}},
 		{name: "hold: at least so much", steps: []step{
 			{0, take(on("a", tenPer, 15)), "yes: took 15, 5 left, full in 1.5s"},
 			{0, hold(1, time.Second, on("a", tenPer, 10), 8), "nothing, 5 left, 5 free, retry in 300ms"},

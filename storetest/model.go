@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -161,16 +160,7 @@ func (e *entry) absent(now int64) bool {
 
 func (e *entry) clone() entry {
 	c := *e
-	if x := e.state.Ext; x != nil {
-		c.state.Ext = &bucket.Ext{
-			Counts:     slices.Clone(x.Counts),
-			Holders:    slices.Clone(x.Holders),
-			Holds:      slices.Clone(x.Holds),
-			Tickets:    slices.Clone(x.Tickets),
-			Recalled:   x.Recalled,
-			RecallCost: x.RecallCost,
-		}
-	}
+	c.state.Ext = e.state.Ext.Clone()
 	return c
 }
 

@@ -176,6 +176,23 @@ func hold(seq uint64, ttl time.Duration, n need, least float64) op {
 	return rehold(seq, ttl, n, least, 0, 0)
 }
 
+// holdTwice asks for two holds in one call.
+func holdTwice(n need, least float64) op {
+	return func(s *stage) string {
+		q := sluice.HoldRequest{
+			Key: s.key(n.name), Limit: sluice.MustParse(n.limit), ID: holdID(1),
+			Min: sluice.Thousandths(amount(least)), Max: sluice.Thousandths(amount(n.tokens)), TTL: time.Second,
+		}
+		other := q
+		other.ID = holdID(2)
+		grants := make([]sluice.Grant, 2)
+		if err := s.store.Hold(s.tb.Context(), []sluice.HoldRequest{q, other}, grants); err != nil {
+			return tellError(err)
+		}
+		return tellGrant(&grants[0]) + " | " + tellGrant(&grants[1])
+	}
+}
+
 // rehold first closes the hold numbered previous, of which spent was used.
 func rehold(seq uint64, ttl time.Duration, n need, least float64, previous uint64, spent float64) op {
 	return func(s *stage) string {

@@ -30,6 +30,7 @@ type place struct {
 func (it *item) open(k *sluice.Key, spec *bucket.Spec, now int64) (place, error) {
 	p, err := it.openAsIs(k, spec, now)
 	if err == nil && p.spec.Limit != spec.Limit {
+		p.state.Ext = p.state.Ext.Clone() // it is the record's, which stays as it is unless this is kept
 		spec.Adopt(&p.state, p.spec, now)
 		p.repaced, p.adopted = spec.Repaces(p.spec), true
 		p.spec = spec
