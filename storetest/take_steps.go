@@ -116,6 +116,9 @@ func takeSteps() []Check {
 				"again no: 0 left, retry in 500ms, full in 2s | took 2, -1 left, never, full in 2m0s"},
 			{0, once("s", time.Minute, on("c", "1/minute", 2).shadowed()), "yes: 1 left, never"},
 			{0, once("s", time.Minute, on("c", "1/minute", 2).shadowed()), "again yes: 1 left, never"},
+			{0, lease("x", time.Minute, on("d", "1 concurrent", 1)), "yes: took 1, 0 left, full in 1m0s"},
+			{0, lease("y", time.Minute, on("d", "1 concurrent", 1).shadowed()), "yes: 0 left, retry in 1s, in 1m0s at the latest, full in 1m0s"},
+			{0, lease("y", time.Minute, on("d", "1 concurrent", 1).shadowed()), "again yes: 0 left, retry in 1s, in 1m0s at the latest, full in 1m0s"},
 		}},
 	})
 }

@@ -136,6 +136,7 @@ func encodeReceipt(r *receipt) []byte {
 		w.number(res.Consumed.Thousandths())
 		w.number(res.Remaining.Thousandths())
 		w.number(int64(res.RetryAfter))
+		w.number(int64(res.LatestAfter))
 		w.number(int64(res.ResetAfter))
 		w.number(r.charges[i])
 	}
@@ -159,7 +160,7 @@ func decodeReceipt(b []byte) (*receipt, error) {
 		unflag(in.number(), &dm.Shadow, &dm.CountRefused, &dm.Critical, &res.Fits, &res.Held)
 		dm.OnUnavailable, dm.Level = sluice.OnUnavailable(in.number()), sluice.Level(in.number())
 		res.Consumed, res.Remaining = sluice.Thousandths(in.number()), sluice.Thousandths(in.number())
-		res.RetryAfter, res.ResetAfter = time.Duration(in.number()), time.Duration(in.number())
+		res.RetryAfter, res.LatestAfter, res.ResetAfter = time.Duration(in.number()), time.Duration(in.number()), time.Duration(in.number())
 		r.demands, r.results, r.charges = append(r.demands, dm), append(r.results, res), append(r.charges, in.number())
 	}
 	return r, in.err
