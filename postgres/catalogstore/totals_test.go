@@ -41,6 +41,7 @@ func TestTotalsOfAnOlderSchema(t *testing.T) {
 		DROP INDEX sluice.slot_failed;
 		ALTER TABLE sluice.slot DROP COLUMN sent;
 		ALTER TABLE sluice.slot_version DROP COLUMN target;
+		DROP FUNCTION sluice.settle_v3;
 		DELETE FROM sluice.migration WHERE version >= 30;
 		INSERT INTO sluice.catalog_usage VALUES
 			('n', 'hour', 'alice', 'api', 'rpm', 90000, 1000, 1), ('n', 'day', 'alice', 'api', 'rpm', 86400, 5000, 3),
