@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -115,6 +116,27 @@ func TestTheRunbookKnowsEveryAlert(t *testing.T) {
 		_, plain := all[m[1]]
 		if _, histogram := all[m[1]+"_count"]; !plain && !histogram && !elsewhere.MatchString(m[1]) {
 			t.Errorf("docs/operations.md explains %s, which no node has", m[1])
+		}
+	}
+}
+
+// TestAlertsFire has Prometheus's own tool read the rules and play the tests of
+// alerts_test.yaml, in which every alert fires.
+func TestAlertsFire(t *testing.T) {
+	fired := map[string]bool{}
+	for _, m := range regexp.MustCompile(`alertname: (\w+)\n +exp_alerts:\n`).FindAllStringSubmatch(read(t, "prometheus/alerts_test.yaml"), -1) {
+		fired[m[1]] = true
+	}
+	for _, a := range alerts(t) {
+		if !fired[a.Alert] {
+			t.Errorf("no test of prometheus/alerts_test.yaml has %s fire", a.Alert)
+		}
+	}
+	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"check", "config", "--syntax-only", "prometheus.yml"}, {"test", "rules", "alerts_test.yaml"}} {
+		tool := exec.CommandContext(t.Context(), "promtool", args...)
+		tool.Dir = "prometheus"
+		if out, err := tool.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
 }
