@@ -87,44 +87,30 @@ func (s *server) solvent(ctx context.Context, demands []sluice.Demand) error {
 	return worst
 }
 
-// mayRaise refuses costs of a lease that would deepen a debt. A lease tells what
-// it first cost. If it was lowered since, whether a cost raises it shows only
-// afterwards; then it ends with what it cost before, so that this cannot be
-// repeated.
+// mayRaise refuses costs of a lease that would deepen a debt.
 func (s *server) mayRaise(r *http.Request, c *caller, namespace string, id string, costs []sluice.LimitCost) error {
 	if !c.own || len(costs) == 0 {
 		return nil
 	}
-	taken, err := s.limiter.Settle(r.Context(), sluice.Settlement{ID: id, Action: sluice.Adjust}) // changes nothing
+	now, err := s.limiter.Settle(r.Context(), sluice.Settlement{ID: id, Action: sluice.Adjust}) // changes nothing
 	if err != nil {
 		return err
 	}
-	if err := c.mayCharge(taken.Demands, costs); err != nil {
+	if err := c.mayCharge(now.Demands, costs); err != nil {
 		return err
 	}
-	var charged []sluice.Demand
-	above := false
-	for i := range taken.Demands {
+	var raised []sluice.Demand
+	for i := range now.Demands {
 		for _, cost := range costs {
-			if d := &taken.Demands[i]; d.Key.Limit == cost.Limit {
-				charged, above = append(charged, *d), above || cost.Cost.Compare(d.Cost) > 0
+			if d := &now.Demands[i]; d.Key.Limit == cost.Limit && cost.Cost.Compare(d.Cost) > 0 {
+				raised = append(raised, *d)
 			}
 		}
 	}
-	debt := s.solvent(r.Context(), charged)
+	err = s.solvent(r.Context(), raised)
 	var owed *debtError
-	if !errors.As(debt, &owed) {
-		return debt
-	}
-	if !above {
-		changed, err := s.limiter.Settle(r.Context(), sluice.Settlement{ID: id, Action: sluice.Adjust, Costs: costs})
-		before, raised := asBefore(&changed)
-		if err != nil || !raised {
-			return err
-		}
-		if _, err := s.limiter.Settle(r.Context(), sluice.Settlement{ID: id, Action: sluice.Commit, Costs: before}); err != nil {
-			return err
-		}
+	if !errors.As(err, &owed) {
+		return err
 	}
 	only := []sluice.Demand{owed.Demand}
 	if err := s.markUnannounced(r, c, namespace, only); err != nil {
@@ -132,20 +118,4 @@ func (s *server) mayRaise(r *http.Request, c *caller, namespace string, id strin
 	}
 	owed.Demand = only[0]
 	return owed
-}
-
-// asBefore returns what a lease cost before it was changed, and reports whether
-// it was raised.
-func asBefore(changed *sluice.Decision) (costs []sluice.LimitCost, raised bool) {
-	seen := map[string]bool{}
-	for i := range changed.Results {
-		d, by := &changed.Demands[i], changed.Results[i].Consumed
-		if by.Thousandths() == 0 || seen[d.Key.Limit] {
-			continue
-		}
-		seen[d.Key.Limit] = true
-		raised = raised || by.Thousandths() > 0
-		costs = append(costs, sluice.LimitCost{Limit: d.Key.Limit, Cost: sluice.Thousandths(d.Cost.Thousandths() - by.Thousandths())})
-	}
-	return costs, raised
 }

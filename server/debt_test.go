@@ -132,9 +132,9 @@ func TestLeasesCannotDeepenADebt(t *testing.T) {
 	settle("PATCH", other, 3, 429, -3)
 	settle("POST", other+"/commit", 3, 429, -3)
 	settle("PATCH", lowered, 8, 429, -3)
-	settle("PATCH", lowered, 8, 410, -3) // and it has ended
+	settle("PATCH", lowered, 8, 429, -3) // nothing was changed
 	settle("POST", third+"/commit", 1, 200, -2)
-	settle("PATCH", estimated, 9, 429, -2) // repeated: nothing changes
+	settle("PATCH", estimated, 9, 200, -2) // repeated: nothing changes
 	settle("PATCH", estimated, 3, 200, 4)
 	settle("PATCH", other, 3, 200, 3)
 	settle("POST", estimated+"/commit", 10, 200, -4)
