@@ -109,7 +109,7 @@ func (c *Call) reset() {
 	c.Outcome, c.RetryAfter, c.Err, c.Tier = Unlimited, 0, nil, ""
 	c.Labels, c.buf, c.ends, c.found = c.Labels[:0], c.buf[:0], c.ends[:0], c.found[:0]
 	t := &c.take
-	t.Demands, t.ID, t.Keep, t.Lease, t.Peek, t.Tier = t.Demands[:0], "", 0, false, false, ""
+	t.Demands, t.ID, t.Asked, t.Keep, t.Lease, t.Peek, t.Tier = t.Demands[:0], "", "", 0, false, false, ""
 	d := &c.Decision
 	d.Allowed, d.Granted, d.RetryAfter, d.Decider = false, sluice.Amount{}, 0, 0
 	d.Source, d.Repeated, d.ID, d.Time, d.Taken = sluice.FromStore, false, "", time.Time{}, time.Time{}

