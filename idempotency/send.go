@@ -235,6 +235,7 @@ func (d *Delivery) attempt(ctx context.Context, call *Call) (got once.Outcome, a
 	req.Header.Set(KeyHeader, `"`+d.Key+`"`)
 	client := *call.Client
 	client.Transport = once.Transport{Base: client.Transport}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it would be sent again, or without its body
 	resp, err := client.Do(req)
 	if err != nil {
 		return once.Failed(err), 0, err

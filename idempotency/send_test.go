@@ -85,6 +85,27 @@ func call(url string) idempotency.Call {
 	}
 }
 
+// TestRedirectsAreNotFollowed: by 302 the payload would be lost and the call taken
+// for delivered, by 307 it would be sent twice.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var landed, sent atomic.Int64
+		r := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/landed" {
+				landed.Add(1)
+				return
+			}
+			sent.Add(1)
+			http.Redirect(w, r, "/landed", status)
+		}))
+		d, err := idempotency.Send(t.Context(), memoryKeeper(t), call(r.URL))
+		r.Close()
+		if !errors.Is(err, idempotency.ErrNotDelivered) || d.Status != status || sent.Load() != 1 || landed.Load() != 0 {
+			t.Errorf("%d: %+v, %v, sent %d times, followed %d times", status, d, err, sent.Load(), landed.Load())
+		}
+	}
+}
+
 func TestAWebhookIsSentOnce(t *testing.T) {
 	r := newReceiver(t, 202)
 	k := memoryKeeper(t)

@@ -57,12 +57,11 @@ func (c *planCache) get(ctx context.Context, name string) (*cachedPlan, error) {
 		return p, nil
 	}
 	c.stats.cacheMisses.Add(1)
-	asked := time.Now()
 	there, err := c.store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.clock.saw(there, asked)
+	c.clock.saw(there)
 	active, err := activePlan(ctx, c.store, c.namespace, name)
 	if err != nil {
 		return nil, err

@@ -28,9 +28,11 @@ func (c *clock) now() time.Time {
 	return c.there.Add(time.Since(c.here))
 }
 
-// saw is told the store's time at some moment since asked.
-func (c *clock) saw(there, asked time.Time) {
+// saw is told the store's time when its answer has come. It may have been on its
+// way for a while, so that this clock is behind the store's and never ahead:
+// nothing starts before its time.
+func (c *clock) saw(there time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.there, c.here = there.Round(0), asked.Add(time.Since(asked)/2)
+	c.there, c.here = there.Round(0), time.Now()
 }

@@ -145,10 +145,9 @@ func (s *Scheduler) storeNow(ctx context.Context) (time.Time, error) {
 	if s.clock.given != nil {
 		return s.clock.given(), nil
 	}
-	asked := time.Now()
 	there, err := s.store.Now(ctx)
 	if err == nil {
-		s.clock.saw(there, asked)
+		s.clock.saw(there)
 	}
 	return there, err
 }

@@ -49,6 +49,9 @@ after the commands that are running.`,
 		if w.Max < 1 || w.Max > 1000 {
 			return c.wrong("--concurrency: must be 1 to 1000")
 		}
+		if _, err := exec.LookPath(c.args[1]); err != nil { // or every event would fail by it
+			return c.wrong("%v", err)
+		}
 		if w.Worker == "" {
 			host, _ := os.Hostname() //nolint:errcheck // then it has none
 			w.Worker = fmt.Sprintf("%s/%d", host, os.Getpid())

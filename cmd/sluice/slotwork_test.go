@@ -15,6 +15,9 @@ func TestSlotsWork(t *testing.T) {
 		s.ok(t, "slots", "assign", event, "--plan", "mail", "--payload", payload)
 	}
 	s.clock.Advance(schedule.DefaultWindowSize)
+	if got := s.sluice(t, "", "slots", "work", "mail", "--once", "--", "./no-such-command"); got.code != 2 || !strings.Contains(got.stderr, "no-such-command") {
+		t.Errorf("a command that is not there, which would fail all: %+v", got)
+	}
 	printed := s.ok(t, "slots", "work", "mail", "--once", "--concurrency", "2", "--", "sh", "-c",
 		`read payload; echo "$SLUICE_EVENT $SLUICE_FENCE $SLUICE_ATTEMPT $payload"; case "$payload" in *nobody*) echo no such address >&2; exit 1;; esac`)
 	for _, want := range []string{`a 1 1 {"to":"alice"}`, `b 1 1 {"to":"bob"}`, "a: done", "b: done"} {
