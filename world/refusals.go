@@ -182,7 +182,8 @@ func (a *alone) behind(r *rand.Rand, t *Told, cost int64) *Told {
 	if wait > longEnough/2 || a.bucket.Limit.Algorithm != sluice.TokenBucket {
 		return nil
 	}
-	w.callers.Go(func() { a.stand(a.asks(cost), 2*wait+time.Second) })
+	before := a.asks(cost)
+	w.callers.Go(func() { a.stand(before, 2*wait+time.Second) })
 	time.Sleep(between(r, time.Millisecond, max(min(wait/2, time.Second), 2*time.Millisecond)))
 	a.late = soonest
 	return a.take(cost, false)
