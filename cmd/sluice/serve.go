@@ -279,7 +279,7 @@ func (s *stack) api(mux *http.ServeMux, behind map[string]http.Handler, access s
 	if err != nil {
 		return nil, err
 	}
-	targets, err := target.New(target.Config{Slots: scheduler, Limiter: s.exact, Keys: keys, Allow: f.targetAllow, Log: log})
+	targets, err := target.New(target.Config{Slots: scheduler, Limiter: s.paced, Keys: keys, Allow: f.targetAllow, Log: log})
 	if err != nil {
 		return nil, err
 	}

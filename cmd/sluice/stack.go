@@ -63,6 +63,7 @@ type places struct {
 type stack struct {
 	limiter  *sluice.Limiter
 	exact    *sluice.Limiter // the same without held tokens
+	paced    *sluice.Limiter // that for the pace of targets, which is nobody's use and raises no alarm
 	catalog  *catalog.Catalog
 	first    *policy.Policy // as it was when the node started
 	policy   *policy.Live
@@ -155,7 +156,7 @@ func open(ctx context.Context, p places, log *slog.Logger) (s *stack, err error)
 	s.registry.MustRegister(takes, utilization)
 	told := sluice.WithObserver(observers{takes, utilization, recorder, s.activity})
 	store, exact = s.tracing.Store("decide", store), s.tracing.Store("decide", exact)
-	s.limiter, s.exact = sluice.New(store, told), sluice.New(exact, told)
+	s.limiter, s.exact, s.paced = sluice.New(store, told), sluice.New(exact, told), sluice.New(exact)
 	s.registry.MustRegister(metrics.Waiting(s.limiter, s.exact))
 	return s, nil
 }
