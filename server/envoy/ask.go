@@ -187,6 +187,10 @@ func (c *call) takeAll(ctx context.Context, which []int, look bool) error {
 // demand makes a take of descriptors.
 func (c *call) demand(which []int) {
 	stopping := c.service.settings.StopCounting
+	away := sluice.Deny // what is decided locally is an error, so the store is asked as soon as it is back
+	if c.service.settings.LocalQuotas {
+		away = sluice.Degrade
+	}
 	demands := c.take.Demands[:0]
 	for _, i := range which {
 		f := &c.found[i]
@@ -198,7 +202,7 @@ func (c *call) demand(which []int) {
 			// What counts by itself needs no shadow: it blocks nobody here.
 			Shadow:   !f.rule.counting && !c.blocks(f),
 			Critical: f.rule.exact && (!f.rule.counting || stopping),
-			Level:    sluice.LevelResource,
+			Level:    sluice.LevelResource, OnUnavailable: away,
 		})
 	}
 	c.take.Demands = demands

@@ -47,6 +47,32 @@ func TestAnOutageIsAnError(t *testing.T) {
 	}
 }
 
+// seenStore keeps what was asked of it.
+type seenStore struct {
+	sluice.Store
+	away []sluice.OnUnavailable
+}
+
+func (s *seenStore) Take(ctx context.Context, t *sluice.Take, d *sluice.Decision) error {
+	for i := range t.Demands {
+		s.away = append(s.away, t.Demands[i].OnUnavailable)
+	}
+	return s.Store.Take(ctx, t, d)
+}
+
+// A store that is coming back after an outage is asked about all that has no
+// local answer: it is not an error for as long as others are spared.
+func TestTheStoreIsAskedOnceItIsBack(t *testing.T) {
+	for want, settings := range map[sluice.OnUnavailable]envoy.Settings{sluice.Deny: {}, sluice.Degrade: {LocalQuotas: true}} {
+		store := &seenStore{Store: memoryStore(t)}
+		s := openOn(t, store, write(t, map[string]string{"test.yaml": manyRules}), settings)
+		ask(t, s, request("shop", d("user", "alice")))
+		if len(store.away) != 1 || store.away[0] != want {
+			t.Errorf("%+v: asked with %v, want %v", settings, store.away, want)
+		}
+	}
+}
+
 // By choice local quotas decide. What they say of the limit is nothing.
 func TestLocalQuotasByChoice(t *testing.T) {
 	s := openAway(t, envoy.Settings{LocalQuotas: true, Headers: true})
