@@ -127,7 +127,7 @@ func (w *walker) text() string {
 	}
 	w.i = min(w.i+1, len(w.b))
 	if plain {
-		return string(w.b[from+1 : w.i-1])
+		return string(w.b[from+1 : max(w.i-1, from+1)]) // what is not closed is empty
 	}
 	var s string
 	json.Unmarshal(w.b[from:w.i], &s) //nolint:errcheck // it was decoded before

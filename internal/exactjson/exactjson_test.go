@@ -66,6 +66,7 @@ func TestCheck(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	f.Add(`{"entity":"a","many":[{"rule":"b"}],"named":{"x":{"rule":"\u0041"}}}`)
+	f.Add(` "`)
 	f.Fuzz(func(_ *testing.T, text string) {
 		exactjson.Check([]byte(text), reflect.TypeFor[body]()) //nolint:errcheck // it must only end
 	})
