@@ -132,20 +132,14 @@ func asks(places []place, t *sluice.Take) {
 	if !t.UpTo {
 		return
 	}
-	const token = sluice.Token
 	want := places[0].ask
-	grant := want
+	room := want
 	for i := range places {
 		if !t.Demands[i].Shadow {
-			grant = min(grant, places[i].view.Available())
+			room = min(room, places[i].view.Available())
 		}
 	}
-	if grant < want {
-		grant = max(0, grant-grant%token)
-	}
-	if grant <= 0 {
-		grant = min(want, token)
-	}
+	grant := bucket.Grant(want, room)
 	for i := range places {
 		places[i].ask = grant
 	}
