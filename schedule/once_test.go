@@ -36,7 +36,7 @@ func TestWorkIsDoneOnce(t *testing.T) {
 			}
 			return nil
 		}})
-		time.Sleep(time.Hour)
+		time.Sleep(2 * time.Minute) // several lives of a claim
 		stop()
 		for event, want := range map[string]schedule.State{"e0": schedule.Unknown, "e1": schedule.Unknown, "e2": schedule.Done, "e3": schedule.Unknown} {
 			if s := r.state(t, event); s.State != want {
@@ -71,7 +71,7 @@ func TestWorkOfADeadProcessIsNotRepeated(t *testing.T) {
 			ran[job.Event]++
 			return nil
 		}})
-		time.Sleep(time.Hour)
+		time.Sleep(2 * time.Minute) // several lives of a claim
 		stop()
 		if len(ran) != 1 || ran[waits.Event] != 1 {
 			t.Errorf("ran %v, want %s once", ran, waits.Event)
